@@ -22,12 +22,14 @@ class Maker(NamedTuple):
     package: str
     python: str = "python3.11"
     unpinned: tuple[str, ...] = ()
-    """Requirements whose pins are newer than what can be had everywhere: any version does for writing a log."""
+    """Requirements whose pins are newer than what can be had everywhere: any version does for writing a log; and those
+    that the package forgets."""
 
 
 MAKERS = {
     "harbor": Maker("harbor==0.25.0", "python3.12", unpinned=("certifi",)),
     "inspect": Maker("inspect-ai==0.3.285"),
+    "nemo": Maker("nemo-evaluator==0.3.0", "python3.12", unpinned=("scipy",)),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from contextlib import suppress
@@ -15,6 +16,7 @@ from tests.analyses.test_verbs import call
 
 from assay.errors import AssayError
 from assay.finished import Run, open_run
+from assay.results import MetricKey
 
 GENUINE = Path(__file__).parent / "genuine"
 
@@ -119,6 +121,23 @@ def test_trajectories_of_harbor_are_conversations() -> None:
     assert [turn.role for turn in said] == ["user", "assistant", "tool", "assistant"]
     assert said[1].tool_calls[0]["arguments"] == {"text": "2"}
     assert doc.responses == (("It is 2.",),)
+
+
+# -- nemo-evaluator ---------------------------------------------------------------------------------------------------
+
+
+def test_infrastructure_errors_of_nemo_evaluator_are_no_wrong_answers() -> None:
+    run = opened("nemo/repeats")
+    (bundle,) = (GENUINE / "nemo/repeats").glob("eval-*.json")
+    told = json.loads(bundle.read_text())["benchmark"]["scores"]["summary"]
+    assert (told["n"], told["mean"]) == (12, pytest.approx(0.5))  # with the three that failed among the wrong
+    assert run.result.model_name == "scripted"
+    assert values(run, "sums", "reward") == [pytest.approx(2 / 3), None, pytest.approx(2 / 3), pytest.approx(2 / 3)]
+    assert values(run, "sums", "pass^3(reward)") == [0, None, 0, 0]
+    assert run.score("sums", MetricKey("reward", "none")).estimate.value == pytest.approx(2 / 3)  # type: ignore[union-attr]
+    health = run.result.tasks["sums"].health
+    assert (health.failed, health.reasons) == (1, {"infra_error: the endpoint refused the connection": 3})
+    assert health.bounds["reward", "none"] == pytest.approx((0.5, 0.75))  # type: ignore[index]
 
 
 # -- files that somebody damaged --------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ MAKERS: dict[str, tuple[Callable[[Path, list[float]], Path], str, str]] = {
     "lm-eval": (make_lm_eval, "mini_sums", "exact_match,strict"),
     "harbor": (copy_genuine("harbor"), "adhoc", "reward,none"),
     "inspect": (copy_genuine("inspect"), "sums", "match,none"),
+    "nemo-evaluator": (copy_genuine("nemo"), "sums", "reward,none"),
     "lighteval": (lambda path, scores: write_lighteval(path, lighteval_rows(scores)), "gsm8k|5", "em,none"),
     "table": (make_table, "scores", "score,none"),
 }

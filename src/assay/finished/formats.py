@@ -55,6 +55,7 @@ RUN_FORMATS = Registry[RunFormat](
         "lighteval": "assay.finished.lighteval:FORMAT",
         "lm-eval": "assay.finished.lm_eval.run_files:FORMAT",
         "model-card": "assay.finished.publishing:MODEL_CARD",
+        "nemo-evaluator": "assay.finished.nemo_evaluator:FORMAT",
         "parquet": "assay.finished.plain_files:PARQUET",
         "table": "assay.finished.score_tables:FORMAT",
     },

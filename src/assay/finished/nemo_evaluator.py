@@ -1,0 +1,126 @@
+"""Bundles of nemo-evaluator: `eval-<date>-<benchmark>.json` with the scores, and `results.jsonl` beside it with a line for each try.
+
+Repeats of a problem are tries at one doc. A line whose scoring ended in an error, the endpoint's or a tool's, is a failed
+request; nemo-evaluator itself counts it with a reward of 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from assay.errors import DataError
+from assay.finished.formats import RunFormat
+from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
+from assay.finished.trials import Trial, failures_of, metrics_of
+from assay.instance import Message
+
+RESULTS = "results.jsonl"
+
+
+def find_bundles(path: Path) -> list[Path]:
+    """Bundles in a directory or below it, each beside its results."""
+    if not path.is_dir():
+        return []
+    return [file for file in sorted(path.rglob("eval-*.json")) if (file.parent / RESULTS).is_file()]
+
+
+def read_bundles(path: Path) -> Run:
+    """One bundle is one task; the newest of each benchmark counts."""
+    bundles = {file: _load(file.read_bytes(), str(file)) for file in find_bundles(path)}
+    by_task: dict[str, Path] = {}
+    for file in sorted(bundles, key=lambda each: str(bundles[each].get("timestamp", ""))):
+        by_task[str((bundles[file].get("benchmark") or {}).get("name") or file.stem)] = file.parent / RESULTS
+    first = bundles[next(iter(bundles))]
+    model = (first.get("config") or {}).get("model")
+    return run_of_docs(
+        list(by_task),
+        lambda task, ids: _answered(by_task[task]),
+        path=path,
+        model=str(model.get("id") or model.get("name") if isinstance(model, Mapping) else model or ""),
+        date=timestamp(str(first.get("timestamp", ""))),
+        origin="nemo-evaluator",
+        lacks=LACKS,
+    )
+
+
+def _answered(file: Path) -> Iterator[AnsweredDoc]:
+    """Lines of a problem need not stand together: places are noted, and each problem is read when its turn comes."""
+    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    with file.open("rb") as lines:
+        at = 0
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                row = _load(line, f"{file}, line {number}")
+                places[int(row["problem_idx"])].append((int(row.get("repeat") or 0), at))
+            at += len(line)
+        for problem in sorted(places):
+            rows = []
+            for _, place in sorted(places[problem]):
+                lines.seek(place)
+                rows.append(_load(lines.readline(), str(file)))
+            yield _doc(problem, rows)
+
+
+def _doc(problem: int, rows: list[dict[str, Any]]) -> AnsweredDoc:
+    trials = [_trial(row) for row in rows]
+    broken, first = failures_of(trials), rows[0]
+    content = [first.get("prompt"), first.get("expected_answer")]
+    return AnsweredDoc(
+        doc_id=problem,
+        doc_hash=_sha(content),
+        doc={"prompt": first.get("prompt"), **(first.get("metadata") or {})},
+        target=first.get("expected_answer"),
+        requests=(SentRequest(str(first.get("prompt") or "")),),
+        responses=(tuple(trial.answer for trial in trials),),
+        filtered=[row.get("extracted_answer") for row in rows],
+        request_hash=_sha(first.get("prompt")),
+        metrics=metrics_of(trials),
+        failure=broken[0] if len(broken) == len(trials) else None,
+        conversations=tuple(trial.conversation for trial in trials),
+        broken_off=broken,
+        tries=len(trials),
+    )
+
+
+def _trial(row: Mapping[str, Any]) -> Trial:
+    details = row.get("scoring_details") or {}
+    error = details.get("error")
+    scores = {"reward": float(row["reward"])} if row.get("reward") is not None else {}
+    scores |= {name: float(value) for name, value in (row.get("scorer_rewards") or {}).items()}
+    said = [turn for turn in row.get("trajectory") or () if isinstance(turn, Mapping) and "role" in turn]
+    return Trial(
+        scores,
+        row.get("model_response"),
+        None if error is None else f"{details.get('error_category') or 'error'}: {error}",
+        tuple(Message.from_dict(turn) for turn in said),
+    )
+
+
+def _load(text: bytes, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: {error}", hint="The file is cut off or damaged.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: not an object", hint="Expected what nemo-evaluator writes.")
+    return found
+
+
+def _sha(value: Any) -> str:
+    return sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+LACKS = {"groups": "nemo-evaluator has no groups of tasks."}
+FORMAT = RunFormat(
+    finds=lambda path: bool(find_bundles(path)),
+    read=read_bundles,
+    lacks=LACKS,
+    places=lambda folder, names: iter(
+        [folder] if RESULTS in names and any(name.startswith("eval-") for name in names) else []
+    ),
+)
