@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.analyses.test_verbs import call
 
 from assay.errors import AssayError
-from assay.finished import Run, open_run
+from assay.finished import Run, open_run, sample_rows
 from assay.results import MetricKey
+from assay.view.sample_view import present
 
 GENUINE = Path(__file__).parent / "genuine"
 
@@ -121,6 +122,15 @@ def test_trajectories_of_harbor_are_conversations() -> None:
     assert [turn.role for turn in said] == ["user", "assistant", "tool", "assistant"]
     assert said[1].tool_calls[0]["arguments"] == {"text": "2"}
     assert doc.responses == (("It is 2.",),)
+
+
+def test_the_viewer_shows_a_conversation_step_by_step() -> None:
+    run = opened("harbor/good")
+    row = next(sample_rows(run, "adhoc"))
+    (response,) = present([row], {}, 0).responses
+    assert [turn.role for turn in response.conversation] == ["user", "assistant", "tool", "assistant"]
+    assert response.conversation[1].calls[0]["arguments"] == {"text": "2"}
+    assert present([next(sample_rows(opened("inspect/good"), "sums"))], {}, 0).responses[0].conversation == ()
 
 
 # -- nemo-evaluator ---------------------------------------------------------------------------------------------------

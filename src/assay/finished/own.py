@@ -103,7 +103,15 @@ def sample_row(doc: AnsweredDoc) -> SampleRow:
         other={name: value for name, value in doc.metrics.items() if name not in numbers and value is not None},
         cluster=doc.cluster,
         failure=doc.failure,
+        extras=_conversations(doc),
     )
+
+
+def _conversations(doc: AnsweredDoc) -> str | None:
+    """All that was said in each try, beside its answer, where that is more than a question and an answer."""
+    if not any(len(said) > 2 for said in doc.conversations):
+        return None
+    return to_json([[{"conversation": [turn.to_dict() for turn in said]} for said in doc.conversations]])
 
 
 def sample_rows(run: Run, task: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:

@@ -30,6 +30,8 @@ class Turn:
     role: str
     text: str
     pictures: tuple[Picture, ...] = ()
+    calls: tuple[Any, ...] = ()
+    """Of tools, that an assistant's turn asks for."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,8 @@ def turn_of(context: Any) -> Turn | None:
 
 def turn_of_message(message: Message) -> Turn:
     parts = () if isinstance(message.content, str) else tuple(message.content)
-    return Turn(
-        str(message.role), message_text(message), tuple(picture for part in parts for picture in _pictures(part))
-    )
+    pictures = tuple(picture for part in parts for picture in _pictures(part))
+    return Turn(str(message.role), message_text(message), pictures, message.tool_calls)
 
 
 def _pictures(part: Any) -> Iterator[Picture]:

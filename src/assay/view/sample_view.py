@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.errors import AssayError
+from assay.instance import Message
 from assay.metrics import plain
 from assay.results import LABEL_COLUMN, numbers_of
 from assay.view.cells import as_list, as_text, item_at, likelihood_pair, read_cell, response_tokens
@@ -23,6 +24,7 @@ from assay.view.prompts import (
     prompt_of,
     requests_of,
     turn_of,
+    turn_of_message,
 )
 from assay.view.questions import OtherQuestion, questions_of
 
@@ -41,6 +43,8 @@ class ShownResponse:
     model: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
     """What else came with the answer, as the server wrote it."""
+    conversation: tuple[Turn, ...] = ()
+    """All that was said and called on the way to it, where another harness kept that."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class SampleView:
     @property
     def target_text(self) -> str:
         named = [f"{choice.label}  {choice.text.strip()}" for choice in self.choices if choice.is_target]
-        return "\n".join(named) or as_text(self.target)
+        return "\n".join(named) or ("(none)" if self.target is None else as_text(self.target))
 
 
 def present(rows: Sequence[SampleRecord], config: Mapping[str, Any], shots: int) -> SampleView:
@@ -204,6 +208,11 @@ def responses_of(
                         refusal=as_text(more.get("refusal") or ""),
                         model=as_text(more.get("model") or ""),
                         more=more["more"] if isinstance(more.get("more"), dict) else {},
+                        conversation=tuple(
+                            turn_of_message(Message.from_dict(turn))
+                            for turn in as_list(more.get("conversation"))
+                            if isinstance(turn, dict) and "role" in turn
+                        ),
                     )
                 )
     return tuple(texts)
