@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.own_files import Told, function, write_task
 
@@ -80,17 +80,18 @@ def entry(metric: str, aggregation: str | None = None) -> Any:
 
 
 METRICS: dict[str, list[Any]] = {
-    "multiple_choice": [
-        entry("acc"),
-        entry("acc_norm"),
-        entry("u.margin", "mean"),
-        entry("perplexity"),
-        entry("u.equal"),
-    ],
+    "multiple_choice": [entry("acc"), entry("acc_norm"), entry("u.margin", "mean"), entry("exact_match")],
     "generate_until": [entry("exact_match"), entry("u.equal"), entry("u.pair"), entry("u.two"), entry("u.nothing")],
-    "loglikelihood": [entry("perplexity"), entry("acc"), entry("u.first", "mean"), entry("exact_match")],
-    "loglikelihood_rolling": [entry("word_perplexity"), entry("bits_per_byte"), entry("u.first", "mean"), entry("acc")],
+    "loglikelihood": [entry("perplexity"), entry("acc"), entry("u.first", "mean")],
+    "loglikelihood_rolling": [entry("word_perplexity"), entry("bits_per_byte"), entry("u.first", "mean")],
 }
+OTHERS = {
+    "multiple_choice": [entry("perplexity"), entry("u.equal"), entry("rouge")],
+    "generate_until": [entry("u.margin"), entry("brier_score"), entry("u.first")],
+    "loglikelihood": [entry("exact_match"), entry("u.equal")],
+    "loglikelihood_rolling": [entry("acc"), entry("rouge1")],
+}
+"""Metrics of other kinds of answers: an error, or a row that says so."""
 STEPS: list[Any] = [
     None,
     [],
@@ -143,7 +144,7 @@ def rendered(value: Any, doc: Doc, code: dict[str, Any]) -> Any:
     return doc[template[2]] if not template[1] else template[1] + str(doc[template[2]])
 
 
-def filtered(steps: Any, said: str, code: dict[str, Any], own: bool) -> Any:
+def filtered(steps: Any, said: str, own: bool) -> Any:
     """What a filter leaves of one answer: one text, or a list of it where nobody took it out."""
     left: Any = [said]
     for step in steps or []:
@@ -168,6 +169,16 @@ def values_of(task: Task, docs: list[Doc], code: dict[str, Any]) -> dict[tuple[s
     filters = task.get("filter_list") or [{"name": "none", "filter": [{"function": "take_first"}]}]
     values: dict[tuple[str, str], list[Any]] = {}
     for each in filters:
+        if "process_results" in task:
+            left = [filtered(each.get("filter"), answer(rendered(task["doc_to_text"], doc, code)), own) for doc in docs]
+            values["size", each["name"]] = [
+                float(len(answered) if isinstance(answered, str) else 1) for answered in left
+            ]
+            listed = [
+                str(metric["metric"]).removeprefix("u.") for metric in each.get("metric_list") or task["metric_list"]
+            ]
+            values |= {(name, each["name"]): [None] for name in listed if name != "size"}
+            continue
         for metric in each.get("metric_list") or task["metric_list"]:
             name = str(metric["metric"]).removeprefix("u.")
             for doc in docs:
@@ -195,10 +206,8 @@ def scored(task: Task, kind: str, name: str, each: Any, doc: Doc, code: dict[str
         lls = [log_likelihood(context, f" {choice}") for choice in choices]
         norm = [ll / len(choice) for ll, choice in zip(lls, choices)]
         right = {"acc": float(lls.index(max(lls)) == gold), "acc_norm": float(norm.index(max(norm)) == gold)}
-        return {name: {**right, "margin": max(lls) - min(lls)}.get(name)}
-    target, left = rendered(task["doc_to_target"], doc, code), filtered(each.get("filter"), answer(context), code, own)
-    if "process_results" in task:
-        return {name: float(len(left)) if name == "size" and isinstance(left, str) else 1.0 if name == "size" else None}
+        return {name: {**right, "margin": max(lls) - min(lls), "exact_match": 0.0}.get(name)}
+    target, left = rendered(task["doc_to_target"], doc, code), filtered(each.get("filter"), answer(context), own)
     if name == "exact_match":
         text = left[0] if isinstance(left, list) else left
         return {name: float(text.strip() == target.strip() if own else text == target)}
@@ -264,6 +273,7 @@ def test_every_number_of_a_file_is_that_of_a_plain_scorer(task: Task, docs: list
         folder, model = Path(place), Told(answer, log_likelihood)
         write_task(folder, docs, CODE, **{**task, "name": "mine"})
         result = run_in(folder, ["mine"], model)
+    event(f"{task['output_type']}: {'refused' if isinstance(result, AssayError) else 'scored'}")
     if isinstance(result, AssayError):
         assert model.sent == 0, result
         return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from assay.cli.entry import EARLIER, VERBS
 from assay.show import OUTPUT_FORMATS
 
@@ -34,3 +36,20 @@ def test_every_group_of_entry_points_is_listed() -> None:
     groups = {group for each in stated for group in re.findall(r"assay\.\w+", each)}
     listed = set(re.findall(r"`(assay\.\w+)`", page("extending.md").partition("## As a package")[2]))
     assert listed == groups
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("StandardGroup", "register_group", "get_groups_for_task", "get_tasks_for_group", "add_to_group"),
+        *("ScoringContext", "_create_scorer", "to_metric_inputs", "reduce", "sort_instances", "FilterEnsemble"),
+        *("TaskStyler", "for_language"),
+    ],
+)
+def test_a_name_of_the_designs_is_taught_by_code(name: str) -> None:
+    blocks = [
+        block
+        for file in (ROOT / "docs").glob("*.md")
+        for block in re.findall(r"```python.*?\n(.*?)```", file.read_text(), re.S)
+    ]
+    assert any(re.search(rf"\b{name}\b", block) for block in blocks)

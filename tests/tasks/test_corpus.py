@@ -67,6 +67,9 @@ def test_every_task_and_group_becomes_a_config(manager: TaskManager) -> None:
     # This one lists members without a name, which lm-evaluation-harness refuses as well.
     assert set(failures) == {"t0_eval"}
     slips = {str(item.message).rpartition(": ")[2] for item in caught if issubclass(item.category, ConfigWarning)}
+    twice = {slip for slip in slips if "stands here and on line" in slip}  # of two values the last counts, as there
+    assert twice
+    slips -= twice
     assert slips <= {
         "high_is_better is treated as higher_is_better",
         "weight_by_size belongs in a group's aggregate_metric_list; ignored",

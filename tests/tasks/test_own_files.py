@@ -157,6 +157,17 @@ def test_what_a_filter_gives_is_checked(tmp_path, body, named):
     assert all(word in caught.value.message for word in ("'picked'", "pick", named))
 
 
+def test_a_list_is_not_read_from_one_answer(tmp_path):
+    steps = [{"function": "take_first"}, {"function": "lowercase"}, {"function": "take_first"}]
+    fields = {**GENERATION, "filter_list": [{"name": "low", "filter": steps}], "metric_list": ["exact_match"]}
+    model = Told(right)
+    with pytest.raises(ConfigError, match="TakeFirst leaves one answer"):
+        run(write_task(tmp_path, SUMS, **fields, language="en"), model)
+    assert model.sent == 0
+    # Files of the harness have such chains; a text of one letter is then its own first character.
+    assert value(run(write_task(tmp_path, SUMS, **fields), model), "exact_match", "low") == 1.0
+
+
 # ---------------------------------------------------------------------- templates in lists
 
 
@@ -232,9 +243,12 @@ class Capitals(BaseTask[str]):
 
 @pytest.mark.parametrize("styler", [MCCompletionStyle(), MCStyle(), ClozeStyle(cue_text="A:")])
 @pytest.mark.parametrize("hook", ["_get_instruction_text", "_get_possible_completions", "_get_ground_truth"])
-def test_a_hook_beside_a_styler_changes_nothing_else(styler, hook):
+def test_a_hook_beside_a_styler_changes_nothing_else(styler, hook, tmp_path):
+    write_task(tmp_path, SUMS, **CHOICE)
+
     class Plain(Capitals):
         TASK_STYLER = styler
+        DATASET_KWARGS = {"data_files": {"test": str(tmp_path / "mine.jsonl")}}  # noqa: RUF012
 
     own = type("Own", (Plain,), {hook: lambda self, item: getattr(Plain, hook)(self, item)})
     item = {"q": "Capital of France?", "choices": ["Rome", "Paris"], "gold": 1}

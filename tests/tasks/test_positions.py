@@ -214,3 +214,16 @@ def test_what_white_space_costs_is_told_where_it_counts(tmp_path, repeats):
 def test_nothing_is_told_where_white_space_costs_nothing(tmp_path):
     found = run(write_task(tmp_path, SUMS, **GENERATION), Told(lambda question: "\n no \n"))
     assert found.tasks["mine"].health.stripped == {}
+
+
+def test_docs_with_several_right_choices_do_not_decide(tmp_path):
+    rows = [{**doc, "gold": [0, 2] if i == 5 else doc["gold"]} for i, doc in enumerate(docs(60))]
+    task = load(
+        write_task(
+            tmp_path,
+            [{**row, "gold": str(row["gold"])} for row in rows],
+            **{**CHOICE, "doc_to_target": "{{gold}}"},
+            style="mc",
+        )
+    )
+    assert "A. right 0" not in task.doc_to_text(rows[0]) or "A. right 1" not in task.doc_to_text(rows[1])

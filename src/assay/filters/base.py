@@ -38,6 +38,8 @@ class Filter(ABC):
     """Whether it is given whole responses in place of their texts; such a filter stands first in its chain."""
     drops = False
     """Whether the filter may return `DROPPED`."""
+    gives_value = False
+    """Whether it leaves one value of a doc's list, as `take_first` does."""
     takes_lists = False
     """Whether it reads the entry of a doc as a list of answers, so that a text would be read as its characters; a class that
     overrides `apply` says it anew."""
@@ -191,6 +193,9 @@ class FilterEnsemble:
     filters: Sequence[Filter | Callable[[], Filter]]
     unwraps: bool = False
     """Whether the only answer to a request is handed on as itself, and not as a list of one."""
+    is_strict: bool = False
+    """Whether a step that leaves one value may not stand before one that reads a list. Files of lm-evaluation-harness have
+    such chains, in which a text is read as its characters; a text that code of the task gives is never read so."""
 
     def __post_init__(self) -> None:
         self.steps = [_made(each) for each in self.filters]
@@ -199,12 +204,20 @@ class FilterEnsemble:
                 f"filter {self.name!r}: {type(late[0]).__name__} needs whole responses, but steps before it leave none",
                 hint="Put it first.",
             )
+        for step, after in zip(self.steps, self.steps[1:]) if self.is_strict else ():
+            if _says(step, "gives_value") and _says(after, "takes_lists"):
+                raise ConfigError(
+                    f"filter {self.name!r}: {_named(step)} leaves one answer, but {_named(after)} after it reads a list",
+                    hint=f"Put {_named(step)} last.",
+                )
 
     @classmethod
-    def from_config(cls, config: FilterConfig, *, unwraps: bool | None = None) -> FilterEnsemble:
+    def from_config(
+        cls, config: FilterConfig, *, unwraps: bool | None = None, is_strict: bool = False
+    ) -> FilterEnsemble:
         """Without steps there is nobody to take the only answer out of its list, unless the file says `filter: []`."""
         made = [build_filter(step) for step in config.filter]
-        return cls(config.name, made, config.has_steps_unsaid if unwraps is None else unwraps)
+        return cls(config.name, made, config.has_steps_unsaid if unwraps is None else unwraps, is_strict)
 
     def apply(self, instances: Sequence[Instance]) -> None:
         """Set `filtered_resps[name]` and `unparsed[name]` of each instance that was answered and not dropped."""
@@ -246,8 +259,8 @@ class FilterEnsemble:
         if not instances:
             return []
         where = f"filter {self.name!r}, step {_named(step)}, task {instances[0].task_name!r}"
-        if _says(step, "takes_lists") and (lone := _first_text(resps)) is not None:
-            before = self.steps[self.steps.index(step) - 1]
+        before = self.steps[self.steps.index(step) - 1]
+        if _says(step, "takes_lists") and not _says(before, "gives_value") and (lone := _first_text(resps)) is not None:
             raise ScoringError(
                 f"{where}, doc {instances[lone].doc_id}: it takes a list of answers, but {_named(before)} gave the text {resps[lone][:60]!r}",
                 hint=f"{_named(before)} must give a list for each doc, or {_named(step)} must go.",

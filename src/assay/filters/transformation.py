@@ -171,6 +171,7 @@ class TakeFirst(Filter):
     """The first response, no longer in a list."""
 
     per_doc = True
+    gives_value = True
     takes_lists = True
 
     def apply(self, resps: Iterable[Any], docs: Sequence[Doc]) -> list[Any]:

@@ -98,7 +98,10 @@ def _names_its_scores(metric: MetricConfig) -> bool:
 
 
 def ensembles_of(config: TaskConfig) -> list[FilterEnsemble]:
-    return [FilterEnsemble.from_config(each, unwraps=is_bare(each, config)) for each in filters_of(config)]
+    strict = config.has_own_defaults
+    return [
+        FilterEnsemble.from_config(each, unwraps=is_bare(each, config), is_strict=strict) for each in filters_of(config)
+    ]
 
 
 def is_bare(of: FilterConfig, config: TaskConfig) -> bool:

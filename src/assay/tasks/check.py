@@ -26,7 +26,7 @@ from assay.errors import AssayError, ConfigError, ConfigWarning, UnknownName, Un
 from assay.instance import Doc
 from assay.metrics import get_reducer
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring import check_filter, check_metric, check_scorer, filters_of, gold_indices
+from assay.scoring import check_filter, check_metric, check_scorer, ensembles_of, filters_of, gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.fields import is_template
@@ -314,6 +314,8 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
     yield ("scorer",), lambda: check_scorer(offer_choices(config))
     yield from _metric_looks(config.metric_list or [], config, ("metric_list",))
     yield ("filter_list" if config.filter_list else "metric_list",), lambda: filters_of(config)
+    if config.filter_list:
+        yield ("filter_list",), lambda: ensembles_of(config)
     yield ("formats",), lambda: apply_format(config)
     yield ("style",), lambda: apply_style(config)
     yield ("perturbation",), lambda: [read_perturbation(spec) for spec in config.perturbation or ()]

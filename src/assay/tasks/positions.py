@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from assay.data import doc_hash
+from assay.errors import DataError
 from assay.instance import Doc
 from assay.tasks.perturbation import choice_order
 
@@ -78,10 +80,15 @@ class ShuffledQuestions:
             if self.docs is None:
                 return False
             self._is_on = False  # where reading the docs comes back to here
-            asked = map(self.questions, self.docs())
-            self.found = one_sided((each.correct_index, len(each.choices)) for each in asked)
+            self.found = one_sided(self._places(self.docs()))
             self._is_on = self.found is not None
         return self._is_on
+
+    def _places(self, docs: Iterable[Doc]) -> Iterator[tuple[int, int]]:
+        for doc in docs:
+            with suppress(DataError):  # several right choices, or none: its own turn comes, and says so
+                question = self.questions(doc)
+                yield question.correct_index, len(question.choices)
 
     def settle(self, is_on: bool) -> None:
         """Take over what an earlier run settled by all docs."""

@@ -14,7 +14,7 @@ from assay.errors import ModelError
 from assay.models.openai.http import Reply, read_refusal, retry_after_seconds
 from assay.models.openai.pacing import LONGEST_BACKOFF, LONGEST_WAIT, RetryPolicy, Tries, Wait
 from assay.models.openai.transport import Transport
-from assay.models.openai.wire import Failed, Retry, Settings
+from assay.models.openai.wire import TOO_OFTEN, Failed, Retry, Settings
 
 ERROR, BUSY = Retry("HTTP 500"), Retry("HTTP 429", throttled=True)
 
@@ -87,7 +87,8 @@ def test_a_used_up_quota_is_hopeless_though_it_comes_as_429(field: str) -> None:
     ("status", "throttled"), [(408, False), (409, False), (429, True), (500, False), (503, True), (529, False)]
 )
 def test_what_may_pass_is_tried_again(status: int, throttled: bool) -> None:
-    assert refusal(status, {"detail": "x"}) == Retry(f"HTTP {status}: x", throttled=throttled)
+    hint = TOO_OFTEN if status == 429 else None
+    assert refusal(status, {"detail": "x"}) == Retry(f"HTTP {status}: x", throttled=throttled, hint=hint)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 501])
