@@ -20,11 +20,13 @@ from assay.stats import (
     decide,
     extreme_difference,
     holm,
+    influence_difference,
     interval_beside,
     mean_estimate,
     non_inferiority,
     paired_difference,
     rescaled,
+    shared_difference,
 )
 
 Floats = np.ndarray
@@ -81,6 +83,24 @@ def group_difference(
     rivals = {} if pick is None else {"unpaired Šidák": lambda rng: (*unpaired_extreme(pick, draw(rng)), 0.0)}
     yield Cell("groups", name, one, slow=True, safe=True, rivals=rivals)
     yield Cell("false passes", name, gate, slow=True)
+
+
+def on_shared_passages(passages: int, per: int) -> Cell:
+    """Two equal runs on two tasks about the same passages: the mean of both tasks."""
+    index = np.repeat(np.arange(passages), per)
+    n, even = len(index), np.array([0.5, 0.5])
+
+    def one(rng: Rng) -> bool:
+        hard = rng.beta(0.7 * 2.33, 0.3 * 2.33, (2, passages))
+        tasks = [[(rng.random(n) < p[index]).astype(float) for p in hard] for _ in range(2)]
+        moves = [((b - a) - (b - a).mean()) / (2 * math.sqrt(n * (n - 1))) for a, b in tasks]
+        apart = combined_difference([paired_difference(a, b, index) for a, b in tasks], even, 2 * n)
+        units = np.concatenate([index, index]).astype(np.uint64)
+        together = influence_difference(apart.a, apart.b, np.concatenate(moves), units, lost=0.5 / n)
+        p = shared_difference(apart, together).p_value
+        return p is not None and p < 0.05
+
+    return Cell("type I error", f"mean of two tasks on the same {passages} passages, {per} docs each", one, slow=True)
 
 
 # Families
@@ -191,6 +211,7 @@ def row_cells() -> Iterator[Cell]:
     for label, pick in (("minima", min), ("maxima", max)):
         for sizes, chances in (((100,) * 6, (0.7,) * 6), ((100,) * 4, (0.5, 0.6, 0.7, 0.75)), ((1000, 30), (0.6, 0.6))):
             yield from group_difference(label, partial(of_extreme, pick), sizes, chances)
+    yield from (on_shared_passages(passages, per) for passages, per in ((6, 5), (8, 10), (10, 5), (40, 5)))
     yield from (make(rows) for make in (false_equivalence, any_false, together) for rows in (3, 10, 30))
     for middle in (9.0, 12.0, 14.0):
         for labels in (20, 50, 200):

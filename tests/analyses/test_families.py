@@ -126,3 +126,29 @@ def test_what_failed_shows_the_bound_that_decides() -> None:
     assert result.deciding_bound == result.best < -0.05
     check = GateCheck("t", MetricKey("acc"), result, "paired", worse.b, worse.a, 400)
     assert f"{result.best:+.4f}" in check.line()
+
+
+def test_tasks_that_share_a_doc_are_compared_nearly_as_those_that_share_none(tmp_path: Path) -> None:
+    """A small task without flips may still flip, also where one of its docs is another task's."""
+    rng = np.random.default_rng(0)
+    large = (rng.random(400) < 0.6).astype(float).tolist()
+    flipped = np.where(rng.random(400) < 0.1, 1 - np.array(large), large).tolist()
+    groups, widths = {"both": EVEN}, []
+    for shared in (False, True):
+        docs = {
+            "one": [f"d{i}" for i in range(400)],
+            "two": [f"{'d' if shared and i == 0 else 'e'}{i}" for i in range(10)],
+        }
+        runs = [
+            write_run(
+                tmp_path / f"{shared}{name}",
+                {"one": {"acc,none": values}, "two": {"acc,none": [1.0] * 10}},
+                docs=docs,
+                groups=groups,
+            )
+            for name, values in (("a", large), ("b", flipped))
+        ]
+        found = compare(*runs).row("both", "acc").difference.estimate
+        widths.append(found.high - found.low)
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+    assert widths[0] > 0.25

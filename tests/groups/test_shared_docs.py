@@ -167,3 +167,17 @@ def test_clusters_are_the_units_of_numbers_that_only_replicates_give() -> None:
     manager = manager_of({"g": {"task": ["t1", "t2"], "aggregate_metric_list": [entry]}}, list(scores))
     found = manager.score_groups({name: {ACC: score} for name, score in scores.items()})["g"][ACC].estimate
     assert found.df == 7
+
+
+def test_one_shared_doc_does_not_hide_what_a_small_task_may_do() -> None:
+    """Half of 1,000 docs and ten of ten, of which one is among the 1,000: nearly as if there were none in common."""
+    rng = np.random.default_rng(0)
+    large, small = fresh_keys(rng, 1000), fresh_keys(rng, 10)
+    entry = {"metric": "acc", "weight_by_size": False}
+    manager = manager_of({"g": {"task": ["t1", "t2"], "aggregate_metric_list": [entry]}}, ["t1", "t2"])
+    for shared in (False, True):
+        keys = np.concatenate([large[:1], small[1:]]) if shared else small
+        scores = {"t1": mean_score(np.repeat([1.0, 0.0], 500), large), "t2": mean_score(np.ones(10), keys)}
+        found = manager.score_groups({name: {ACC: score} for name, score in scores.items()})["g"][ACC].estimate
+        assert (found.method == "shared docs") == shared
+        assert found.low == pytest.approx(0.61, abs=0.01)

@@ -55,9 +55,9 @@ def summarize(
         scores = {key: with_own_size(score, planned, collectors[name], config) for key, score in scores.items()}
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
-        notes += [*remarks, *first_docs_note(planned, collectors[name], config)]
-        notes += draw_notes(name, scores, config)
+        notes += [*remarks, *draw_notes(name, scores, config)]
         notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
+    notes += first_docs_notes(plan, collectors, config)
     mark_chance(tasks, collectors)
     if config.predict_only:
         notes.append("nothing is scored with --predict_only; `assay score` scores the answers of a run that is stored")
@@ -67,12 +67,21 @@ def summarize(
     return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
 
 
-def first_docs_note(planned: PlannedTask, collector: Collector, config: RunConfig) -> list[str]:
+def first_docs_notes(plan: Plan, collectors: Mapping[str, Collector], config: RunConfig) -> list[str]:
     """`--limit` takes the first docs, as lm-evaluation-harness does; an interval treats them as if they had been drawn."""
-    sent, drawn = collector.health.docs, config.until is not None or config.control is not None
-    if config.sample == "random" or drawn or planned.size is None or sent >= planned.size:
+    if config.limit is None or config.sample or config.until or config.control:
         return []
-    return [f"{planned.name}: first {sent:,} of {planned.size:,}: not a sample; --sample random draws one"]
+    sizes = {name: (collectors[name].health.docs, planned.size or 0) for name, planned in plan.tasks.items()}
+    first = [f"{name}: first {sent:,} of {size:,}" for name, (sent, size) in sizes.items() if sent < size]
+    more = f" (and of {len(first) - _FEW:,} more tasks)" if len(first) > _FEW else ""
+    return [
+        f"{each}: not a sample{more if each == first[:_FEW][-1] else ''}; --sample random draws one"
+        for each in first[:_FEW]
+    ]
+
+
+_FEW = 3
+"""Tasks of which a note that concerns many names as many."""
 
 
 def draw_notes(name: str, scores: Mapping[MetricKey, Score], config: RunConfig) -> list[str]:

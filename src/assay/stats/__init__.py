@@ -34,7 +34,7 @@ from assay.stats.closed_form import (
     unweighted_stderr,
     wilson,
 )
-from assay.stats.combined import combined_difference, extreme_difference
+from assay.stats.combined import combined_difference, extreme_difference, shared_difference
 from assay.stats.docs import control_estimate, estimate_from_docs
 from assay.stats.estimate import B_DEFAULT, Aggregation, Basis, Clusters, Estimate, Floats, as_written, ends
 from assay.stats.intervals import (
@@ -225,6 +225,7 @@ __all__ = [
     "replicate_spread",
     "rescaled",
     "share_docs",
+    "shared_difference",
     "shrunken",
     "simultaneous_reach",
     "smallest_seen",

@@ -233,7 +233,31 @@ def _sequences(e: ChildEvidence, level: float) -> Estimate:
 
 def _stratified(e: ChildEvidence, level: float) -> Estimate:
     docs = [child.docs for child in e.children if child.docs is not None]
-    return replace(stratified_estimate(docs, e.shares, bounded=e.bounded, level=level), value=e.value, n=e.n)
+    made = replace(stratified_estimate(docs, e.shares, bounded=e.bounded, level=level), value=e.value, n=e.n)
+    if not e.bounded or made.low is None or made.df is None or e.without_stderr():
+        return made
+    low, high = _widened_for_sharing(e, made, made.df, level)
+    return replace(made, low=low, high=high)
+
+
+def _widened_for_sharing(e: ChildEvidence, made: Estimate, df: float, level: float) -> tuple[float, float]:
+    """The interval of independent children, wider by as much as the spread by shared units is larger than theirs apart. So a small
+    child that is all right counts here as it does where nothing is shared."""
+    members = [_at(child, level) for child in e.children]
+    apart = combined_estimate(e.value, members, e.shares, e.n, level=level)
+    assert apart.low is not None
+    assert apart.high is not None
+    assert apart.df is not None
+    half = (1 + level) / 2
+    counts = all(m.basis is Basis.COUNTS for m in members)
+    usual = normal_quantile(half) if counts else t_quantile(half, max(1.0, sum(m.df or m.n - 1 for m in members)))
+    # Half a unit more at either end, as in a score interval: units that are all right may still go wrong.
+    unseen = 0.5 * (e.value**2 + (1 - e.value) ** 2)
+    together, alone = (
+        (each.stderr or 0.0) ** 2 + unseen / ((own + 1) ** 2) for each, own in ((made, df), (apart, apart.df))
+    )
+    wider = max(1.0, math.sqrt(together / alone) * t_quantile(half, df) / usual)
+    return max(0.0, e.value - wider * (e.value - apart.low)), min(1.0, e.value + wider * (apart.high - e.value))
 
 
 def _combined(e: ChildEvidence, level: float) -> Estimate | None:

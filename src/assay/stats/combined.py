@@ -11,6 +11,7 @@ import numpy as np
 
 from assay.stats.closed_form import combined_estimate
 from assay.stats.estimate import Estimate, Floats
+from assay.stats.intervals import normal_quantile, t_quantile
 from assay.stats.paired import Difference, p_value_of
 from assay.stats.profile import FlipTables
 
@@ -96,6 +97,55 @@ def _ends_of(at: Callable[..., Estimate], level: float, *, cautious: bool) -> tu
 def _sum(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+def shared_difference(apart: Difference, together: Difference) -> Difference:
+    """Of members that share docs: the interval of independent ones (`apart`), wider by as much as the spread by shared units
+    (`together`) is larger than theirs. So a small member in which nothing flipped counts here as it does where nothing is shared.
+    """
+    value, stderr = apart.estimate.value, apart.estimate.stderr
+    if value is None or stderr is None or apart.spread is None:
+        return apart
+    if together.spread is None:
+        bare = replace(together.estimate, n=apart.estimate.n)
+        return replace(together, estimate=bare)
+    unseen = max(0.0, apart.spread**2 - stderr**2)
+    ratio = math.sqrt((together.spread**2 + unseen) / apart.spread**2) if apart.spread else 1.0
+    interval = partial(_wider, apart, apart.bounds, ratio, together.freedom)
+    cautious = partial(_wider, apart, apart.cautious_bounds, ratio, together.freedom)
+    ends, method = interval(apart.estimate.level), together.test
+    estimate = replace(
+        apart.estimate,
+        stderr=together.spread,
+        low=ends[0],
+        high=ends[1],
+        method=method,
+        caution=together.estimate.caution,
+    )
+    return replace(
+        apart,
+        estimate=estimate,
+        p_value=p_value_of(value, interval),
+        test=method,
+        spread=apart.spread * max(1.0, ratio),
+        freedom=together.freedom,
+        doc_variance=(apart.spread * max(1.0, ratio)) ** 2 * apart.estimate.n,
+        by_docs=False,
+        interval=interval,
+        cautious=cautious,
+    )
+
+
+def _wider(
+    apart: Difference, bounds: Callable[[float], Bounds], ratio: float, freedom: float, level: float
+) -> tuple[float, float]:
+    ends, value = bounds(level), apart.estimate.value
+    assert ends is not None
+    assert value is not None
+    half = (1 + level) / 2
+    usual = normal_quantile(half) if math.isinf(apart.freedom) else t_quantile(half, apart.freedom)
+    wider = max(1.0, ratio * t_quantile(half, freedom) / usual)
+    return value - wider * (value - ends[0]), value + wider * (ends[1] - value)
 
 
 # The best and the worst

@@ -87,21 +87,23 @@ def _level_of(difference: Difference, p_adjusted: float | None, alpha: float, te
 def interval_beside(
     difference: Difference, verdict: Verdict, *, alpha: float = 0.05, p_value: float | None = None, tests: int = 1
 ) -> Estimate:
-    """The difference with the interval that belongs to its verdict: those of all `tests` rows hold together.
-
-    It excludes zero where B is better or worse, and only there, and of rows without a difference that matters it is the one of
-    the two one-sided tests, inside the margin.
+    """The difference with the interval that belongs to its verdict: those of all `tests` rows hold together, each at
+    1 − alpha / tests. Where the verdict says more than that interval (Holm's procedure rejects a little more, and two one-sided
+    tests look at one side each), it ends at what the verdict says. So it excludes zero where B is better or worse, and only
+    there, and lies inside the margin where no difference is larger.
     """
-    level = _level_of(difference, p_value, alpha, tests)
+    level = 1 - alpha / max(1, tests)
     ends = difference.bounds(level)
-    if verdict.kind == "equivalent":
-        level = 1 - 2 * alpha / max(1, tests)
-        ends = difference.cautious_bounds(level)
     if ends is None:
         return difference.estimate
     low, high = ends
-    if verdict.kind not in ("better", "worse"):  # an exact test may be a little more careful than the interval
+    if verdict.kind in ("better", "worse"):
+        near = difference.bounds(_level_of(difference, p_value, alpha, tests)) or ends
+        low, high = (max(low, near[0]), high) if near[0] > 0 else (low, min(high, near[1]))
+    else:  # an exact test may be a little more careful than the interval
         low, high = min(low, 0.0), max(high, 0.0)
+    if verdict.kind == "equivalent":
+        low, high = max(low, -verdict.margin), min(high, verdict.margin)
     return replace(difference.estimate, low=low, high=high, level=level)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,7 @@ from assay.stats import (
     extreme_difference,
     influence_difference,
     replicate_difference,
+    shared_difference,
 )
 
 
@@ -98,12 +99,10 @@ def _bounds(score: Score | None, level: float) -> tuple[float, float] | None:
 def _of_moves(whole: Members, moves: Floats, keys: Keys) -> Difference:
     """A mean of members that share docs or clusters: what a unit adds in all of them adds up before it is squared."""
     differences = [member.difference for member in whole.members]
-    a, b = (float(whole.weights @ [getattr(d, side) for d in differences]) for side in ("a", "b"))
-    if not np.abs(moves).max() > 0:
-        return replicate_difference(a, b, np.zeros(2), np.zeros(2), whole.n, units=_count_distinct(keys))
+    apart = combined_difference(differences, whole.weights, whole.n)
     lost = float((whole.weights / [member.size for member in whole.members]).max())
-    found = influence_difference(a, b, moves, keys, lost=lost)
-    return replace(found, estimate=replace(found.estimate, n=whole.n))
+    together = influence_difference(apart.a, apart.b, moves, keys, lost=lost)
+    return shared_difference(apart, together)
 
 
 def reported_weights(group: GroupScore) -> Floats:
