@@ -42,7 +42,7 @@ def test_a_function_may_ask_for_samples_and_gets_an_error_bar_for_free() -> None
 
 def test_a_function_that_raises_or_returns_no_number_is_named() -> None:
     scores = scores_of(a=0.5, b=0.5)
-    with pytest.raises(ScoringError, match=r"group 'g', acc,none: .*'broken' raised KeyError"):
+    with pytest.raises(ScoringError, match=r"group 'g', acc,none: .*'broken' raised .*KeyError"):
         group_score(scores, aggregation=_broken)
     with pytest.raises(ScoringError, match="returned 'high'"):
         group_score(scores, aggregation=lambda values: "high")
@@ -100,7 +100,7 @@ def test_a_group_scorer_adds_numbers_with_error_bars() -> None:
     for wrong, message in [
         (lambda v: 3, "returned 3"),
         (lambda v: {"x": "y"}, "gives x = 'y'"),
-        (lambda v: v["q"], "raised KeyError"),
+        (lambda v: v["q"], "raised .*KeyError"),
     ]:
         with pytest.raises(ScoringError, match=message):
             manager_of({"g": {"task": ["a", "b"], "scorer": wrong}}, ["a", "b"]).score_groups(scores)

@@ -40,7 +40,7 @@ def has_same_words(a: Run, b: Run, task: str) -> bool:
         other = others.get(doc.doc_hash)
         if other is None or doc.request_hash == other.request_hash:
             continue
-        if len(doc.requests) != len(other.requests):
+        if not doc.requests or len(doc.requests) != len(other.requests):
             return False
         for one, two in zip(doc.requests, other.requests):
             around = template_around(one, two)
