@@ -27,11 +27,9 @@ STRUCTURAL_KEYS = frozenset({"group", "include", "task_list"})
 FILE_FORMATS = frozenset({"json", "csv", "parquet", "text", "arrow"})
 """Values of `dataset_path` that name a file format (a loader of the `datasets` library) and not a dataset of the hub."""
 
-TASK_KEYS = frozenset(field.alias or name for name, field in TaskConfig.model_fields.items()) - {
-    "class_config",
-    "form_stops",
-    "is_own",
-}
+NOT_IN_FILES = frozenset({"class_config", "form_stops", "is_own"})
+"""Fields of a task's config that its file cannot set."""
+TASK_KEYS = frozenset(field.alias or name for name, field in TaskConfig.model_fields.items()) - NOT_IN_FILES
 GROUP_KEYS = frozenset(GroupConfig.model_fields)
 
 
@@ -272,7 +270,7 @@ def file_schema(kind: str) -> dict[str, Any]:
         return _ci_schema()
     task = _generate(TaskConfig)
     include = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-    for name in ("class_config", "is_own"):
+    for name in NOT_IN_FILES:
         task["properties"].pop(name)
     both = {name: task["properties"][name] for name in ("repeats", "reducer")}
     said = "The two fields of that name, in one."

@@ -269,7 +269,7 @@ def version_of(task: Task) -> Any:
 def dump_config(planned: PlannedTask) -> dict[str, Any]:
     """The task's config as the results file shows it: what was set, functions by name, shots as sent."""
     config = planned.task.config
-    said = config.model_fields_set - {"is_own", "form_stops"}
+    said = config.model_fields_set - {"form_stops", "is_own"}
     shown = {name: getattr(config, name) for name in type(config).model_fields if name in said}
     if (shuffle := shuffle_of(config)) is not None and shuffle.is_on:
         shown["shuffle_choices"] = True
