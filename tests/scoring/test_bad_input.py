@@ -155,7 +155,8 @@ def test_a_metric_that_raises_names_everything():
 
     with pytest.raises(ScoringError) as error:
         score(config(metric_list=[{"metric": picky}]), generation("x", target="y", doc_id=5))
-    assert error.value.message == "task 'demo', doc 5, filter 'none', metric 'picky': KeyError: 'answer'"
+    place = f"{__file__}:{picky.__code__.co_firstlineno + 1}"
+    assert error.value.message == f"task 'demo', doc 5, filter 'none', metric 'picky': {place}: KeyError: 'answer'"
 
 
 def test_no_docs_are_refused():

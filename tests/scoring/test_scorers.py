@@ -111,7 +111,7 @@ def test_a_type_error_inside_a_metric_is_an_error_not_another_signature():
     def broken(references, predictions):
         return None + 1
 
-    with pytest.raises(ScoringError, match=r"task 'demo', doc 0, filter 'none', metric 'broken': TypeError"):
+    with pytest.raises(ScoringError, match=r"task 'demo', doc 0, filter 'none', metric 'broken': .*: TypeError"):
         score(config(metric_list=[{"metric": broken}]), generation("x", target="y"))
 
 
@@ -274,7 +274,7 @@ def test_a_failing_process_results_names_task_doc_and_filter():
         raise ValueError("no such column")
 
     with pytest.raises(
-        ScoringError, match=r"task 'demo', doc 3, filter 'none', metric 'process_results': ValueError: no"
+        ScoringError, match=r"task 'demo', doc 3, filter 'none', metric 'process_results': .*: ValueError: no"
     ):
         score(config(process_results=process), generation("x", doc_id=3))
     with pytest.raises(ScoringError, match="returned float"):

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from assay.config import AggMetricConfig, FunctionRef, GroupConfig, what_failed
+from assay.config import AggMetricConfig, FunctionRef, GroupConfig, code_place
 from assay.errors import ConfigError, ScoringError, did_you_mean
 from assay.groups.aggregators import AGGREGATORS, ArrayAggregator, Combine
 from assay.groups.members import Floats, GroupLike, Mask, Member, Scores, docs_below
@@ -176,7 +176,9 @@ class _Looped:
             except ScoringError:
                 raise
             except Exception as error:  # code of a task file may raise anything
-                raise ScoringError(f"the aggregator {self.name!r} raised {what_failed(error)[0]}") from error
+                raise ScoringError(
+                    f"the aggregator {self.name!r} raised {type(error).__name__}: {error}{_at(error)}"
+                ) from error
         draws = _resampled(self.members, len(values)) if self.on_samples else None
         rows = (
             self._in_replicate(row, weights, None if mask is None else mask[b], None if draws is None else draws(b))
@@ -275,7 +277,7 @@ def _call_scorer(where: str, function: Callable[[Values], Any], values: Values) 
     try:
         result = function(values)
     except Exception as error:  # code of a task file may raise anything
-        raise ScoringError(f"{where} raised {what_failed(error)[0]}") from error
+        raise ScoringError(f"{where} raised {type(error).__name__}: {error}{_at(error)}") from error
     if not isinstance(result, Mapping):
         raise ScoringError(f"{where} returned {result!r:.80}", hint="A scorer returns {metric: value}.")
     for key, value in result.items():
@@ -301,3 +303,9 @@ def _scorer_replicates(
             if key in table and value is not None:
                 table[key][b] = value
     return table
+
+
+def _at(error: BaseException) -> str:
+    """Where in somebody's code it was."""
+    place = code_place(error)
+    return "" if place is None else f" ({place})"

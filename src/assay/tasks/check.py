@@ -315,7 +315,7 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
     yield from _metric_looks(config.metric_list or [], config, ("metric_list",))
     yield ("filter_list" if config.filter_list else "metric_list",), lambda: filters_of(config)
     if config.filter_list:
-        yield ("filter_list",), lambda: ensembles_of(config)
+        yield ("filter_list",), lambda: _check_chains(config)
     yield ("formats",), lambda: apply_format(config)
     yield ("style",), lambda: apply_style(config)
     yield ("perturbation",), lambda: [read_perturbation(spec) for spec in config.perturbation or ()]
@@ -332,6 +332,17 @@ def _looks(config: TaskConfig, data_dir: Path | None) -> Iterator[Look]:
     for i, turn in enumerate(config.turns or []):
         if isinstance(turn, str):
             yield ("turns", i), partial(compile_template, turn)
+
+
+def _check_chains(config: TaskConfig) -> None:
+    """Whether steps fit to each other; what is wrong with one alone is a fault of its own."""
+    try:
+        for chain in config.filter_list or []:
+            for step in chain.filter:
+                check_filter(step)
+    except ConfigError:
+        return
+    ensembles_of(config)
 
 
 def _check_list(value: Any, config: TaskConfig) -> None:
