@@ -207,3 +207,12 @@ def test_replicates_and_estimates_without_spread_are_not_certain_either() -> Non
     few = unpaired_difference(mean_estimate([0.0, 0.0]), mean_estimate([1.0, 1.0]))
     assert few.p_value > 0.05
     assert decide(unpaired_difference(*[mean_estimate([1.0, 1.0])] * 2), margin=0.01).kind == "same"
+
+
+def test_a_difference_of_scores_from_0_to_1_reaches_no_further_than_1() -> None:
+    a, b = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0]), np.full(6, 2 / 3)
+    difference = paired_difference(a, b, level=0.99)
+    assert difference.estimate.high == 1.0
+    assert difference.interval is not None
+    assert difference.interval(0.999)[1] == 1.0
+    assert paired_difference(10 * a, 10 * b, level=0.99).estimate.high > 1.0  # type: ignore[operator]

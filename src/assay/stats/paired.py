@@ -135,14 +135,20 @@ def influence_difference(
     clusters: Clusters | None = None,
     *,
     lost: float,
+    most: float = math.inf,
     test: str = "paired t",
     level: float = 0.95,
 ) -> Difference:
     """Two numbers on the same docs, from each doc's part in their difference (`moves`, of sum 0), by units.
 
     Interval and p-value are one method: Student's t on CR2, widened for skewness. `lost` is how far a single doc could
-    move the difference, for gates: rare large losses may not have been seen yet.
+    move the difference, for gates: rare large losses may not have been seen yet. No difference is larger than `most`.
     """
+
+    def ends(stderr: float, level: float) -> tuple[float, float]:
+        low, high = skewed_interval(value, stderr, df, skew, level)
+        return max(low, -most), min(high, most)
+
     n, value = len(moves), b - a
     index = None if clusters is None else cluster_index(clusters)
     spread = spread_of(moves * n, np.ones(n), index)
@@ -152,12 +158,12 @@ def influence_difference(
     stderr, df, skew = spread.stderr, spread.df, spread.skew
     # A unit that is lost is a doc, or half a cluster of the typical size.
     unseen = lost if index is None else lost * n * spread.unit_share * math.sqrt(0.5)
-    interval = partial(skewed_interval, value, stderr, df, skew)
+    interval = partial(ends, stderr)
     method = test if index is None else f"{test}, by cluster"
     caution = None if index is None else spread.caution("cluster")
     estimate = Estimate(value, stderr, *interval(level), n, method, level=level, df=df, caution=caution, skew=skew)
     p = skewed_p_value(value, stderr, df, skew)
-    cautious = partial(skewed_interval, value, math.hypot(stderr, unseen), df, skew)
+    cautious = partial(ends, math.hypot(stderr, unseen))
     return Difference(estimate, a, b, p, method, stderr, df, stderr**2 * n, interval=interval, cautious=cautious)
 
 
@@ -174,7 +180,9 @@ def _continuous(a: Floats, b: Floats, clusters: Clusters | None, level: float) -
     # Scores in [0, 1] may move by 1; of others no more is known than the largest move so far.
     bounded = bool(((both >= 0) & (both <= 1)).all())
     lost = float(1.0 if bounded else np.abs(d).max()) / n
-    return influence_difference(float(a.mean()), float(b.mean()), moves, clusters, lost=lost, level=level)
+    means = float(a.mean()), float(b.mean())
+    most = 1.0 if bounded else math.inf
+    return influence_difference(*means, moves, clusters, lost=lost, most=most, level=level)
 
 
 def _without_spread(

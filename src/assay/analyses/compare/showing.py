@@ -134,7 +134,8 @@ def _check(comparison: Comparison, row: ComparisonRow) -> BuildCheck:
 def _legend(comparison: Comparison) -> Iterator[str]:
     """What the reader must know beside the table."""
     tests = sorted({row.difference.test for row in comparison.rows} - {"none"})
-    correction = f"corrected (Holm) over {comparison.family} rows"
+    rows = "one row" if comparison.family == 1 else f"{comparison.family} rows"
+    correction = f"corrected (Holm) over {rows}"
     yield f"p: {', '.join(tests) or 'no test'}; {correction}; verdicts at {comparison.alpha:g}."
     if comparison.family > 1:
         yield f"intervals: they hold for all {comparison.family} rows together, and agree with the verdicts; --json has those of each row alone."
