@@ -92,9 +92,9 @@ def _counted(items: Iterable[Any]) -> Iterator[Any]:
 
 
 _environment = LimitedEnvironment()
-_environment.filters["regex_replace"] = _regex_replace
-_environment.filters["letter_choices"] = letter_choices
-_environment.filters["answer_key_to_index"] = answer_key_to_index
+_environment.add_filter("regex_replace", _regex_replace)
+_environment.add_filter("letter_choices", letter_choices)
+_environment.add_filter("answer_key_to_index", answer_key_to_index)
 _environment.filters["_counted"] = _counted
 
 
@@ -118,7 +118,7 @@ class _DocContext(Context):
 
 def _parsed(source: str) -> nodes.Template:
     try:
-        tree: nodes.Template = Counting().visit(_environment.parse(source))
+        tree: nodes.Template = _environment.parse(source)
     except RecursionError as error:
         raise ConfigError(f"the template {_short(source)} is nested too deeply", hint="Use a !function.") from error
     except TemplateSyntaxError as error:
@@ -134,9 +134,11 @@ class Template:
     def __init__(self, source: str) -> None:
         self.source = source
         tree = _parsed(source)
+        self._fills_in = all(isinstance(node, _FIELDS_ONLY) for node in tree.find_all(nodes.Node))
+        if not self._fills_in:
+            tree = Counting().visit(tree)
         for loop in list(tree.find_all(nodes.For)):
             loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
-        self._fills_in = all(isinstance(node, _FIELDS_ONLY) for node in tree.find_all(nodes.Node))
         outputs = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
         is_plain = all(isinstance(node, nodes.Output) for node in tree.body)
         self.constant: str | None = None

@@ -40,6 +40,10 @@ _PERCENT = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?")
 _PADDING = frozenset({"ljust", "rjust", "center", "zfill", "to_bytes"})
 _FORMATS = frozenset({"format", "format_map"})
 _GROWING = frozenset({"extend", "update", "join", "replace", "translate"})
+_WALKING = frozenset(
+    {"index", "count", "remove", "sort", "copy", "format", "format_map", "join", "replace", "translate", "find"}
+)
+"""Methods that go through what they belong to."""
 _WATCHED = _PADDING | _FORMATS | _GROWING | {"expandtabs"}
 _FILTER_LIMITS = {
     "center": MAX_REPEATED,
@@ -70,6 +74,40 @@ def spend(work: int) -> None:
         raise TemplateLimit(f"it produces or processes more than {MAX_WORK:,} characters and items")
 
 
+_UNWEIGHED = (int, float, bool, type(None))
+_CHARACTERS = 16
+"""Characters that are compared, hashed or copied in the time of one step."""
+_ITEM = 10
+"""What an item costs that is looked at."""
+
+
+def weigh(value: Any) -> Any:
+    """The value itself, paid for as it would be walked through: a list that holds one list twice, which holds another twice, and so
+    on forty times, is small in memory and endless to print, compare, hash or write."""
+    kind = type(value)
+    if kind in _UNWEIGHED:
+        return value
+    if kind is str:
+        spend(len(value) // _CHARACTERS)
+        return value
+    steps, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str | bytes):
+            steps += 1 + len(each) // _CHARACTERS
+        elif isinstance(each, dict):
+            steps += _ITEM * (1 + len(each))
+            left += each.keys()
+            left += each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            steps += _ITEM * (1 + len(each))
+            left += each
+        if steps > MAX_WORK:
+            spend(steps)
+    spend(steps)
+    return value
+
+
 def size_of(value: Any) -> int:
     return len(value) if isinstance(value, _SIZED) else 1
 
@@ -77,7 +115,7 @@ def size_of(value: Any) -> int:
 class LimitedEnvironment(SandboxedEnvironment):
     """Undefined names are errors, objects that are no plain values are only shown, and all that is made is counted."""
 
-    intercepted_binops = frozenset({"*", "**", "%", "+"})
+    intercepted_binops = frozenset({"*", "**", "%", "+", "-", "/", "//"})
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
@@ -86,6 +124,7 @@ class LimitedEnvironment(SandboxedEnvironment):
         self.filters["format"] = _limited_format(self.filters["format"])
         self.filters = {name: _charged(name, function) for name, function in self.filters.items()}
         self.filters["_concatenated"] = _concatenated
+        self.filters["_weighed"] = weigh
         self.filters["_sliced"] = _sliced
         self.globals["lipsum"] = _limited(generate_lorem_ipsum, 1000, first=0)
 
@@ -106,13 +145,16 @@ class LimitedEnvironment(SandboxedEnvironment):
             _check_repetition(left, right)
         elif operator == "%":
             _check_percent(left, right)
+            weigh(right)
         elif operator == "+":
             _check(size_of(left) + size_of(right), "a sum")
-        elif isinstance(right, int | float) and abs(right) > MAX_EXPONENT:
+        elif operator == "**" and isinstance(right, int | float) and abs(right) > MAX_EXPONENT:
             raise TemplateLimit(f"the exponent {right} is too large")
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
             times = right if operator == "**" else 1
             _check(left.bit_length() * times + right.bit_length(), "a number", MAX_BITS)
+        if isinstance(left, int) and isinstance(right, int):
+            spend(left.bit_length() * right.bit_length() >> 14)  # what long multiplication takes
         result = super().call_binop(context, operator, left, right)
         spend(size_of(result))
         return result
@@ -121,10 +163,21 @@ class LimitedEnvironment(SandboxedEnvironment):
         if getattr(__obj, "__name__", None) in _WATCHED:
             _check_method(getattr(__obj, "__wrapped__", __obj), args, kwargs)
         spend(_CALL)
+        if getattr(__obj, "__name__", None) in _WALKING:
+            weigh(getattr(__obj, "__self__", None))
+        for each in (*args, *kwargs.values()):
+            weigh(each)
         result = super().call(__context, __obj, *args, **kwargs)
         if isinstance(result, _SIZED) and len(result) > _CALL:
             spend(len(result))
         return result
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return super().getitem(obj, argument if type(argument) in (str, int) else weigh(argument))
+
+    def add_filter(self, name: str, function: Callable[..., Any]) -> None:
+        """A filter of ours, with the limits that Jinja's have."""
+        self.filters[name] = _charged(name, function)
 
 
 def is_plain(value: Any) -> bool:
@@ -133,7 +186,31 @@ def is_plain(value: Any) -> bool:
 
 
 class Counting(NodeTransformer):
-    """Puts what the environment cannot intercept into its hands: `~` and slices."""
+    """Puts what the environment cannot intercept into its hands: `~` and slices, and whatever walks through a value."""
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        node.expr = _weighed(node.expr)
+        for operand in node.ops:
+            operand.expr = _weighed(operand.expr)
+        return node
+
+    def visit_Test(self, node: nodes.Test) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        if node.name not in ("defined", "undefined"):
+            node.node = _weighed(node.node)
+        node.args = [_weighed(each) for each in node.args or ()]
+        return node
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        node.nodes = [_weighed(each) for each in node.nodes]
+        return node
+
+    def visit_Pair(self, node: nodes.Pair) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        node.key = _weighed(node.key)
+        return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -149,7 +226,15 @@ class Counting(NodeTransformer):
         return nodes.Filter(node.node, "_sliced", bounds, [], None, None, lineno=node.lineno)
 
 
+def _weighed(node: nodes.Expr) -> nodes.Expr:
+    """A field of the doc is as large as it is; only what a template makes itself can be larger than it looks."""
+    if isinstance(node, nodes.Const | nodes.TemplateData):
+        return node
+    return nodes.Filter(node, "_weighed", [], [], None, None, lineno=node.lineno)
+
+
 def _concatenated(parts: list[Any]) -> str:
+    weigh(parts)
     return _joined(map(str, parts))
 
 
@@ -192,6 +277,13 @@ def _charge_for(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
         _check(lines * max(_largest(others), 1), f"the filter {name}", 10 * MAX_REPEATED)
 
 
+def _weigh_all(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    for each in args:
+        weigh(each)
+    for each in kwargs.values():
+        weigh(each)
+
+
 def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The filter, with what it is given looked at first where it can multiply that, and what it makes counted."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0
@@ -201,6 +293,7 @@ def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if name == "join" and len(args) > first and not isinstance(args[first], str):
             args = (*args[:first], list(args[first]), *args[first + 1 :])  # it may be a generator, which is read once
         _charge_for(name, args[first:], kwargs)
+        _weigh_all(args, kwargs)
         result = function(*args, **kwargs)
         spend(size_of(result))
         return result
@@ -209,6 +302,7 @@ def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(function)
         def counted(*args: Any, **kwargs: Any) -> Any:
+            _weigh_all(args, kwargs)
             result = function(*args, **kwargs)
             spend(len(result) if isinstance(result, _SIZED) else 1)
             return result
