@@ -102,7 +102,7 @@ def test_a_slip_gets_a_suggestion_before_anything_is_sent(tmp_path, fields, mean
     model = Told()
     with pytest.raises(AssayError) as caught:
         run(write_task(tmp_path, SUMS, **{**GENERATION, **fields}), model)
-    assert (model.sent, meant in str(caught.value.hint)) == (0, True)
+    assert (model.sent, f"Did you mean {meant}" in str(caught.value.hint)) == (0, True)
 
 
 def test_a_word_that_is_no_column_is_told_in_files_of_the_harness(tmp_path):
@@ -114,7 +114,7 @@ def test_an_argument_of_a_model_gets_a_suggestion():
     with pytest.raises(ConfigError) as caught:
         load_model("hf", {"pretained": "gpt2"})
     assert not isinstance(caught.value, MissingPackage)
-    assert "pretrained" in str(caught.value.hint)
+    assert "Did you mean pretrained" in str(caught.value.hint)
 
 
 def test_a_small_model_gets_a_suggestion(monkeypatch):
