@@ -19,6 +19,7 @@ import click
 
 from assay.cli.foreign_flags import foreign_flags
 from assay.cli.help import HelpContext, with_fitted_help
+from assay.cli.limits import limit_looking
 from assay.cli.output import echo, reexec_utf8, secure_streams, unwritten
 from assay.errors import DISTRIBUTION, AssayError, did_you_mean
 from assay.registry import load_object
@@ -171,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     3 data, model or server failed, 4 a gate cannot tell, 130 interrupted."""
     if arguments is None:
         reexec_utf8()
+        limit_looking(sys.argv[1:])
         gc.set_threshold(
             100_000, 20, 20
         )  # answers are many objects and few of them garbage: a third less processor time
@@ -199,6 +201,11 @@ def _answer(given: Sequence[str]) -> int | str:
     except click.ClickException as error:
         _show(_explained(error))
         return 2
+    except MemoryError:
+        if debug:
+            raise
+        echo("assay: out of memory", err=True)
+        return 3
     except (KeyboardInterrupt, click.Abort):
         echo("assay: interrupted", err=True)
         return 130
