@@ -76,7 +76,13 @@ def words(folder: Path, kind: str, url: str, tiny: Path) -> list[str]:
         "dummy": ["--model", "dummy"],
         "hf": ["--model", "hf", "--model_args", f"pretrained={tiny}", "--device", "cpu"],
         "server": server,
-        "judged": [*server, "--role", f"judge=local-chat-completions,base_url={url},model=ngram"],
+        "judged": [
+            *server,
+            "--max_unjudged",
+            "1",
+            "--role",
+            f"judge=local-chat-completions,base_url={url},model=ngram",
+        ],
     }[kind]
     return [
         "run",

@@ -206,7 +206,9 @@ def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | Non
     target = RunDirectory(bundle.folder / "again")
     result = derived(bundle, said, target, sources, found, progress)
     again = json.loads(json.dumps(result.to_dict(), default=plain))
-    compare_results(said, again, comparison, with_data=found.from_dataset)
+    code = bundle.bundle.about.get("code")
+    same_code = isinstance(code, Mapping) and code.get("sha256") == code_hash()
+    compare_results(said, again, comparison, with_data=found.from_dataset, same_code=same_code)
     for task in bundle.members:
         rows = read_samples(target.sample_file(task)) if target.sample_file(task).is_file() else iter(())
         compare_rows(task, bundle.rows(task), rows, comparison, docs=bundle.has_docs)
@@ -269,6 +271,8 @@ def compare_settings(bundle: Unpacked, said: Mapping[str, Any], into: SealCompar
     left_out = (*PLACES, "tasks")
     settings = {key: value for key, value in settings.items() if key not in left_out}
     own = {key: value for key, value in shown.items() if key not in left_out} if isinstance(shown, Mapping) else {}
+    # A setting that neither file has came later: numbers are derived under its default.
+    settings = {key: value for key, value in settings.items() if key in own or key in run["config"]}
     into.add("setting", "results.json: config", own, json.loads(json.dumps(settings, default=plain)))
     unseen = [key for key in run["config"] if key not in settings and key not in left_out]
     into.leave_out("run.json", {"settings that the results do not show": [f"config {key}" for key in unseen]})
