@@ -50,7 +50,7 @@ RUN_FORMATS = Registry[RunFormat](
         "eee": "assay.finished.publishing:EVERY_EVAL_EVER",
         "eval-results": "assay.finished.publishing:EVAL_RESULTS",
         "harbor": "assay.finished.harbor:FORMAT",
-        "inspect": "assay.finished.inspect_ai:FORMAT",
+        "inspect": "assay.finished.inspect.reading:FORMAT",
         "jsonl": "assay.finished.plain_files:JSONL",
         "lighteval": "assay.finished.lighteval:FORMAT",
         "lm-eval": "assay.finished.lm_eval.run_files:FORMAT",

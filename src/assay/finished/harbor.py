@@ -7,18 +7,16 @@ trajectory (ATIF) where the agent wrote one.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError, DataError
 from assay.finished.formats import RunFormat
 from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
-from assay.finished.trials import Trial, failures_of, metrics_of
+from assay.finished.trials import Trial, doc_of_trials, json_object, json_text
 from assay.instance import Message
 
 _MOST = 256 << 20
@@ -98,21 +96,13 @@ def _answered(
         said = next((each.conversation for each in tries if each.conversation), ())
         asked = next((turn.content for turn in said if turn.role == "user"), None)
         content = [name, results[0].get("task_checksum")]
-        broken = failures_of(tries)
-        yield AnsweredDoc(
-            doc_id=number,
-            doc_hash=_sha(content),
+        yield doc_of_trials(
+            number,
+            tries,
             doc={"task": name, "instruction": asked},
-            target=None,
-            requests=(SentRequest(asked if isinstance(asked, str) else name),),
-            responses=(tuple(each.answer for each in tries),),
-            filtered=[each.answer for each in tries],
-            request_hash=_sha(content),
-            metrics=metrics_of(tries),
-            failure=broken[0] if len(broken) == len(tries) else None,
-            conversations=tuple(each.conversation for each in tries),
-            broken_off=broken,
-            tries=len(tries),
+            content=content,
+            request=SentRequest(asked if isinstance(asked, str) else name),
+            sent=content,
         )
 
 
@@ -142,29 +132,20 @@ def _turns(file: Path) -> Iterator[Message]:
             {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
             for call in step.get("tool_calls") or ()
         )
-        yield Message(role, _text(step.get("message")), calls)
+        yield Message(role, json_text(step.get("message")), calls)
         for result in (step.get("observation") or {}).get("results") or ():
-            yield Message("tool", _text(result.get("content")), tool_call_id=result.get("source_call_id"))
+            yield Message("tool", json_text(result.get("content")), tool_call_id=result.get("source_call_id"))
 
 
 def _load(file: Path) -> dict[str, Any]:
     try:
-        if file.stat().st_size > _MOST:
-            raise ValueError(f"it has more than {_MOST >> 20} MB")
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{file}: {error}", hint="The file is cut off or damaged.") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{file}: not an object", hint="Expected what Harbor writes.")
-    return found
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _sha(value: Any) -> str:
-    return sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+        with file.open("rb") as opened:
+            content = opened.read(_MOST + 1)
+    except OSError as error:
+        raise DataError(f"{file}: {error}", hint="Check that the file can be read.") from error
+    if len(content) > _MOST:
+        raise DataError(f"{file} has more than {_MOST >> 20} MB", hint="Expected what Harbor writes.")
+    return json_object(content, str(file))
 
 
 LACKS = {"groups": "Harbor has no groups of tasks."}

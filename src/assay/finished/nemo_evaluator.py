@@ -6,17 +6,14 @@ request; nemo-evaluator itself counts it with a reward of 0.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from assay.errors import DataError
 from assay.finished.formats import RunFormat
 from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
-from assay.finished.trials import Trial, failures_of, metrics_of
+from assay.finished.trials import Trial, doc_of_trials, json_object
 from assay.instance import Message
 
 RESULTS = "results.jsonl"
@@ -31,7 +28,7 @@ def find_bundles(path: Path) -> list[Path]:
 
 def read_bundles(path: Path) -> Run:
     """One bundle is one task; the newest of each benchmark counts."""
-    bundles = {file: _load(file.read_bytes(), str(file)) for file in find_bundles(path)}
+    bundles = {file: json_object(file.read_bytes(), str(file)) for file in find_bundles(path)}
     by_task: dict[str, Path] = {}
     for file in sorted(bundles, key=lambda each: str(bundles[each].get("timestamp", ""))):
         by_task[str((bundles[file].get("benchmark") or {}).get("name") or file.stem)] = file.parent / RESULTS
@@ -55,35 +52,28 @@ def _answered(file: Path) -> Iterator[AnsweredDoc]:
         at = 0
         for number, line in enumerate(lines, 1):
             if line.strip():
-                row = _load(line, f"{file}, line {number}")
+                row = json_object(line, f"{file}, line {number}")
                 places[int(row["problem_idx"])].append((int(row.get("repeat") or 0), at))
             at += len(line)
         for problem in sorted(places):
             rows = []
             for _, place in sorted(places[problem]):
                 lines.seek(place)
-                rows.append(_load(lines.readline(), str(file)))
+                rows.append(json_object(lines.readline(), str(file)))
             yield _doc(problem, rows)
 
 
 def _doc(problem: int, rows: list[dict[str, Any]]) -> AnsweredDoc:
-    trials = [_trial(row) for row in rows]
-    broken, first = failures_of(trials), rows[0]
-    content = [first.get("prompt"), first.get("expected_answer")]
-    return AnsweredDoc(
-        doc_id=problem,
-        doc_hash=_sha(content),
+    first = rows[0]
+    return doc_of_trials(
+        problem,
+        [_trial(row) for row in rows],
         doc={"prompt": first.get("prompt"), **(first.get("metadata") or {})},
+        content=[first.get("prompt"), first.get("expected_answer")],
+        request=SentRequest(str(first.get("prompt") or "")),
+        sent=[first.get("prompt")],
         target=first.get("expected_answer"),
-        requests=(SentRequest(str(first.get("prompt") or "")),),
-        responses=(tuple(trial.answer for trial in trials),),
         filtered=[row.get("extracted_answer") for row in rows],
-        request_hash=_sha(first.get("prompt")),
-        metrics=metrics_of(trials),
-        failure=broken[0] if len(broken) == len(trials) else None,
-        conversations=tuple(trial.conversation for trial in trials),
-        broken_off=broken,
-        tries=len(trials),
     )
 
 
@@ -99,20 +89,6 @@ def _trial(row: Mapping[str, Any]) -> Trial:
         None if error is None else f"{details.get('error_category') or 'error'}: {error}",
         tuple(Message.from_dict(turn) for turn in said),
     )
-
-
-def _load(text: bytes, where: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: {error}", hint="The file is cut off or damaged.") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{where}: not an object", hint="Expected what nemo-evaluator writes.")
-    return found
-
-
-def _sha(value: Any) -> str:
-    return sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 LACKS = {"groups": "nemo-evaluator has no groups of tasks."}

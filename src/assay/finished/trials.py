@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
+from assay.errors import DataError
+from assay.finished.run import AnsweredDoc, SentRequest
 from assay.instance import Message
 from assay.metrics import is_right_or_wrong, ks_for, pass_at_k, pass_hat_k
 
@@ -43,5 +47,55 @@ def metrics_of(trials: Sequence[Trial]) -> dict[str, float]:
     return metrics
 
 
-def failures_of(trials: Sequence[Trial]) -> tuple[str, ...]:
-    return tuple(trial.failure for trial in trials if trial.failure is not None)
+def doc_of_trials(
+    doc_id: int,
+    trials: Sequence[Trial],
+    *,
+    doc: Mapping[str, Any],
+    content: Any,
+    request: SentRequest,
+    sent: Any,
+    target: Any = None,
+    filtered: Any = None,
+    cluster: str | None = None,
+) -> AnsweredDoc:
+    """A doc by its tries. `content` is what makes it the same doc in another run, `sent` what makes its prompt the same;
+    None where the format has no prompts."""
+    broken = tuple(trial.failure for trial in trials if trial.failure is not None)
+    return AnsweredDoc(
+        doc_id=doc_id,
+        doc_hash=content_hash(content),
+        doc=doc,
+        target=target,
+        requests=(request,),
+        responses=(tuple(trial.answer for trial in trials),),
+        filtered=[trial.answer for trial in trials] if filtered is None else filtered,
+        request_hash=None if sent is None else content_hash(sent),
+        metrics=metrics_of(trials),
+        cluster=cluster,
+        failure=broken[0] if len(broken) == len(trials) else None,
+        conversations=tuple(trial.conversation for trial in trials),
+        broken_off=broken,
+        tries=len(trials),
+    )
+
+
+def json_text(value: Any) -> str:
+    """A text as it is; anything else as JSON, the same whatever the order of its keys."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def content_hash(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def json_object(content: bytes, where: str) -> dict[str, Any]:
+    """The object that a file or a line of it holds."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: {error}", hint="The file is cut off or damaged.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: not an object", hint="The file is not what it is named after.")
+    return found

@@ -1,0 +1,1 @@
+"""Logs of inspect, read and written."""
