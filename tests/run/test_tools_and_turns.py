@@ -104,17 +104,18 @@ def test_calls_written_as_text_are_counted_and_read_where_the_task_says_so(tmp_p
         "12 + 30?": '```json\n{\n  "name": "add",\n  "arguments": {\n    "a": 12,\n    "b": 30\n  }\n}\n```',
         "Say hello to Ada.": '```json\n{\n  "name": "weather",\n  "arguments": {\n    "city": "Ada"\n  }\n}\n```',
         "Hello": "Hello! How can I help?",
+        "Bonn?": '<tool_call>{"name": "weather", "arguments": {"city": "Bonn"}}</tool_call>',
     }
-    wanted: list[list[Any]] = [TARGETS[:1], [], []]
+    wanted: list[list[Any]] = [TARGETS[:1], [], [], TARGETS[1:]]
     docs = [{"q": question, "calls": calls} for question, calls in zip(said, wanted)]
     fields: dict[str, Any] = {"tools": TOOLS, "metric_list": [{"metric": "tool_call_match"}], "tool_protocol": protocol}
     write_task(tmp_path, docs, doc_to_target="calls", **fields)
     with chat_server(lambda body: says(said.get(body["messages"][-1]["content"], "4"))(body)) as (url, _):
         result = evaluate(tmp_path, url)
     task = result.tasks["asked"]
-    assert task.health.text_calls == 2
-    right = {"native": 2, "text": 2}[protocol]  # unread, the call that nobody wanted counts as none; read, it is wrong
-    assert task.scores[MetricKey("tool_call_match", "none")].estimate.value == pytest.approx(right / 3)
+    assert task.health.text_calls == 3
+    right = {"native": 2, "text": 3}[protocol]  # unread, the call that nobody wanted counts as none; read, it is wrong
+    assert task.scores[MetricKey("tool_call_match", "none")].estimate.value == pytest.approx(right / 4)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class NotPlainError(Exception):
     """A value that is no plain data."""
 
 
-class Encoder:
+class PlainEncoder:
     """`objects` are the mutable values met so far, by number: the same object twice is sent once."""
 
     def __init__(self, objects: Sequence[Any] = ()) -> None:
@@ -73,7 +73,7 @@ class Encoder:
         return [self.encode(each) for each in value]
 
 
-class Decoder:
+class PlainDecoder:
     """Builds values of what the other side sent. What is not as it should be raises."""
 
     def __init__(self, objects: Sequence[Any] = ()) -> None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING or __package__:
     from assay.sandbox import isolation
     from assay.sandbox.channel import Channel
-    from assay.sandbox.plain_data import Decoder, Encoder, NotPlainError, same, snapshot
+    from assay.sandbox.plain_data import NotPlainError, PlainDecoder, PlainEncoder, same, snapshot
 else:
     HERE = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, HERE)
     import isolation
     from channel import Channel
-    from plain_data import Decoder, Encoder, NotPlainError, same, snapshot
+    from plain_data import NotPlainError, PlainDecoder, PlainEncoder, same, snapshot
 
     sys.path.remove(HERE)
 
@@ -35,14 +35,14 @@ def serve(channel: Channel, module: types.ModuleType, source: str) -> None:
     started = False
     while True:
         operation, *arguments = channel.receive()
-        decoder = Decoder()
+        decoder = PlainDecoder()
         values = [decoder.decode(each) for each in arguments]
         before = [snapshot(each) for each in decoder.objects]
         try:
             if not started:
                 started = True
                 exec(compile(source, "<program>", "exec"), vars(module))
-            encoder = Encoder(decoder.objects)
+            encoder = PlainEncoder(decoder.objects)
             result = encoder.encode(perform(vars(module), operation, *values))
             changes = [
                 (n, encoder.contents(each))
@@ -76,7 +76,7 @@ def kind(value: Any) -> str:
     if callable(value):
         return "object" if isinstance(value, type) else "function"
     try:
-        Encoder().encode(value)
+        PlainEncoder().encode(value)
     except NotPlainError:
         return "object"
     return "value"
@@ -87,9 +87,9 @@ def describe(error: BaseException) -> list[Any]:
     if getattr(builtins, type(error).__name__, None) is not type(error):
         return ["more"]
     try:
-        return ["raised", type(error).__name__, Encoder().encode(error.args)]
+        return ["raised", type(error).__name__, PlainEncoder().encode(error.args)]
     except (NotPlainError, RecursionError):
-        return ["raised", type(error).__name__, Encoder().encode((str(error),))]
+        return ["raised", type(error).__name__, PlainEncoder().encode((str(error),))]
 
 
 def run_both(module: types.ModuleType, source: str, tests: str) -> str:

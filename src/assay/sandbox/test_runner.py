@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
     from assay.sandbox.channel import Channel
-    from assay.sandbox.plain_data import Decoder, Encoder, NotPlainError
+    from assay.sandbox.plain_data import NotPlainError, PlainDecoder, PlainEncoder
 else:
     from channel import Channel
-    from plain_data import Decoder, Encoder, NotPlainError
+    from plain_data import NotPlainError, PlainDecoder, PlainEncoder
 
 NEEDS_PROGRAM = "needs the program's process"
 
@@ -55,7 +55,7 @@ class Program:
         """A value, or the exception that the program raised. Arguments that the program changed are changed."""
         self.channel.send(message)
         reply = self.channel.receive()
-        decoder = Decoder(objects or ())
+        decoder = PlainDecoder(objects or ())
         try:
             kind, *content = reply
             if kind == "value":
@@ -74,7 +74,7 @@ class Program:
         raise error
 
 
-class Function:
+class ProgramFunction:
     """A function of the program. Whatever else is done with it than calling it needs the program itself."""
 
     def __init__(self, program: Program, name: str) -> None:
@@ -83,7 +83,7 @@ class Function:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         program: Program = object.__getattribute__(self, "_program")
-        encoder = Encoder()
+        encoder = PlainEncoder()
         try:
             message = ["call", object.__getattribute__(self, "_name"), encoder.encode(arguments), encoder.encode(named)]
         except (NotPlainError, RecursionError):
@@ -143,7 +143,7 @@ def what_tests_use(program: Program, tests: str) -> dict[str, Any]:
     if several or len(found) > len(functions + values + modules) or compares_identity(tests):
         raise program.need()
     return {
-        **{name: Function(program, name) for name in functions},
+        **{name: ProgramFunction(program, name) for name in functions},
         **{name: program.ask("get", name) for name in values},
         **{name: importlib.import_module(name) for name in modules},
     }
@@ -151,7 +151,7 @@ def what_tests_use(program: Program, tests: str) -> dict[str, Any]:
 
 def kinds(program: Program, names: set[str]) -> dict[str, str]:
     """Of these names, those that the program defines, and what each is: a function, a value, a module or something else."""
-    found = program.ask("names", Encoder().encode(sorted(names)))
+    found = program.ask("names", PlainEncoder().encode(sorted(names)))
     return {name: str(found[name]) for name in names if name in found}
 
 
