@@ -4,9 +4,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := hf,view
+EXTRAS := hf,api,view
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
-DEV_EXTRAS := $(EXTRAS),api,litellm,ray,dev
+DEV_EXTRAS := $(EXTRAS),litellm,ray,agents,dev
 # Byte code is made of what is imported, when it is imported: of all of torch and the rest it is 0.4 GB.
 PIP_INSTALL := pip install --quiet --no-compile
 TORCH := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
@@ -23,7 +23,7 @@ LM_EVAL := .cache/lm-eval
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-wide test-real parity lint format types layers tests bench docs pictures clean
+.PHONY: help venv demo dist reference test test-wide test-real parity lint format types layers tests bench docs pictures clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -53,6 +53,10 @@ $(VENV)/.developing: $(VENV)/.installed
 demo: $(VENV)/.installed ## run a first real evaluation
 	$(BIN)/assay demo
 
+dist: ## build the wheel, dist/assay_eval-VERSION-py3-none-any.whl
+	@$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
 lint: format types layers ## run all checks that read code without running it
 
 format: venv
@@ -75,7 +79,7 @@ test: lint tests ## lint, then run all tests
 tests: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 tests: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed
 	@echo "== pytest"
-	@$(PYTEST)
+	@$(PYTEST) --timeout 300
 
 test-wide: export ASSAY_LM_EVAL_TASKS ?= $(CURDIR)/$(LM_EVAL)
 test-wide: venv $(LM_EVAL)/.installed $(LM_EVAL)-0.5/.installed ## run every wide test in full; `make test` runs a slice of them
@@ -123,9 +127,13 @@ $(RIVAL)/.installed: constraints.txt
 	@touch $@
 
 docs: venv ## build the documentation as a web site in site/
-	$(BIN)/python docs/_reference.py build/docs
+	rm -rf build/docs && mkdir -p build && cp -r docs build/docs && rm -f build/docs/_*.py
+	$(BIN)/python docs/_reference.py --site build/docs/reference
 	rm -rf site  # --clean would take .cache with it, where the task files of lm-evaluation-harness are
 	$(BIN)/zensical build --strict
+
+reference: venv ## write docs/reference anew from the code
+	$(BIN)/python docs/_reference.py
 
 pictures: venv ## make the pictures of the documentation anew, from runs of the small model
 	$(BIN)/python docs/_pictures.py

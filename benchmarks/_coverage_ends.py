@@ -36,7 +36,18 @@ def kappa(truth: float, p: float, n: int) -> Cell:
         b = np.where(rng.random(n) < truth, a, rng.random(n) < p).astype(float)
         return held(cohen_kappa(a, b, keys(rng, n)), truth)
 
-    return Cell("agreement", f"κ {truth:g}, p {p:g}, n {n}", one, slow=True, safe=True)
+    def normal(rng: Rng) -> Found:
+        """Cohen's own formula of 1960."""
+        a = (rng.random(n) < p).astype(float)
+        b = np.where(rng.random(n) < truth, a, rng.random(n) < p).astype(float)
+        agreed, by_chance = float((a == b).mean()), float(a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean()))
+        if by_chance == 1:
+            return None
+        found, reach = (agreed - by_chance) / (1 - by_chance), math.sqrt(agreed * (1 - agreed) / n) / (1 - by_chance)
+        return found - 1.96 * reach, found + 1.96 * reach, truth
+
+    rivals = {"Cohen's formula": normal}
+    return Cell("agreement", f"κ {truth:g}, p {p:g}, n {n}", one, slow=True, safe=True, rivals=rivals)
 
 
 def alpha_of_draws(a: float, b: float, n: int, draws: int) -> Cell:
@@ -145,8 +156,7 @@ def drawn_together(tasks: int, n: int, middle: float, spread: float) -> Cell:
     def one(rng: Rng) -> Found:
         truth = rng.beta(middle * size, (1 - middle) * size, tasks)
         found = shrunken([mean_estimate((rng.random(n) < p).astype(float)) for p in truth])
-        assert found is not None
-        return held(found[0], float(truth[0]))
+        return None if found is None else held(found[0], float(truth[0]))
 
     return Cell("shrunken", f"{tasks} tasks of {n}, p {middle:g} ± {spread:g}", one, safe=True)
 

@@ -141,9 +141,14 @@ def control(n: int, p: float, sizes: int = 1) -> Cell:
         y, f, index = two_runs(rng, p, 2000, sizes)
         return held(control_estimate(y[:n], f[:n], f, None if index is None else index[:n]).estimate, p)
 
+    def plain(rng: Rng) -> Found:
+        y, _, index = two_runs(rng, p, 2000, sizes)
+        return held(mean_estimate(y[:n], None if index is None else index[:n]), p)
+
     what = f"--control, {n} of 2,000 docs, p {p:g}" + (f", clusters of {sizes}" if sizes > 1 else "")
     # The residual of full range that is added weighs most where units are few or docs nearly all right.
-    return Cell("a part of the docs", what, one, safe=n // sizes < 100 or p >= 0.95)
+    safe = n // sizes < 100 or p >= 0.95
+    return Cell("a part of the docs", what, one, safe=safe, rivals={"without the earlier run": plain})
 
 
 def group_above_control(n: int = 150) -> Cell:
@@ -287,7 +292,7 @@ def settings() -> Iterator[Cell]:
     yield group_after_stopping()
     yield from (group_after_limit(limit) for limit in (40, 200))
     yield from (control(n, p) for n, p in ((30, 0.7), (200, 0.7), (60, 0.95), (200, 0.98)))
-    yield from (control(n, 0.7, sizes=10) for n in (200, 600))
+    yield from (control(n, p, sizes=10) for n in (200, 600) for p in (0.7, 0.95))
     yield group_above_control()
     yield from (too_narrow(), decided())
     yield from (bleu(n) for n in (50, 200))

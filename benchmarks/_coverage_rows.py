@@ -188,7 +188,12 @@ def grades(labels: int, middle: float) -> Iterator[Cell]:
         runs = [Judged(*graded(rng, labels, middle)) for _ in range(2)]
         return held(corrected_difference(runs[0], runs[1]).estimate, 0.0)
 
-    yield Cell("judged", name, one, slow=True, safe=True)
+    def labels_alone(rng: Rng) -> Found:
+        people = graded(rng, labels, middle)[1]
+        found = mean_estimate((people[:labels] - 1) / 9)
+        return None if found.low is None or found.high is None else (1 + 9 * found.low, 1 + 9 * found.high, truth)
+
+    yield Cell("judged", name, one, slow=True, safe=True, rivals={"labels alone": labels_alone})
     yield Cell("judged", f"difference, {name}", difference, slow=True, safe=True)
 
 

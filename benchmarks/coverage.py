@@ -2,25 +2,28 @@
 
     python benchmarks/coverage.py --minutes 60    # measures cells for an hour; again, until it says that all are there
 
-Cells that were measured are kept in `benchmarks/.coverage.jsonl` and measured again where the code has changed since. With all of
+Cells that were measured are in `benchmarks/coverage.jsonl` and measured again where the code they rest on has changed since. With all of
 them there, the table is written to `benchmarks/RESULTS.md`. `--only TEXT` and `--times N` try some, and keep nothing.
 
 A cell is 2,000 simulated data sets (400 where one is slow) with a seed of its own. It fails if the 99 % Monte Carlo interval of
 its rate lies wholly outside 92 to 98.5 % (coverage; no upper limit where the method is on the safe side by design), or
 wholly above 6 % (errors), and wholly above 22 % (differences that a plan for 80 % misses; 24 % where its variance comes from a
-pilot). Withheld intervals are counted apart. Where other methods were tried on the same data (`CANDIDATES`), "wider" is the median
-width over that of the narrowest which holds in the cell.
+pilot). Withheld intervals are counted apart. Every other method of the registry, and those of `CANDIDATES`, get the same data where
+they can be used: "wider" is the median width over that of the narrowest which holds in the cell.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cache
 from hashlib import sha256
 from math import comb
 from pathlib import Path
@@ -28,8 +31,11 @@ from pathlib import Path
 import numpy as np
 
 from _coverage_cell import Cell, Outcome, held, keys, run
+from _coverage_draws import draw_cells
 from _coverage_ends import end_cells
 from _coverage_features import settings
+from _coverage_floors import floor_cells
+from _coverage_gold import gold_cells
 from _coverage_groups import CANDIDATES as CANDIDATES
 from _coverage_groups import group_cells
 from _coverage_rows import row_cells
@@ -466,25 +472,50 @@ CELLS: list[Cell] = [
     *group_cells(),
     *row_cells(),
     *end_cells(),
+    *draw_cells(),
+    *floor_cells(),
+    *gold_cells(),
 ]
 
 
-KEPT = Path(__file__).with_name(".coverage.jsonl")
+MEASURED = Path(__file__).with_name("coverage.jsonl")
+ASSAY = Path(__file__).parents[1] / "src" / "assay"
+ESTIMATORS = ("stats", "groups", "scoring/estimation.py")
 
 
-def code() -> str:
-    """What the measurements depend on: another text of it, another table."""
-    here = Path(__file__).parent
-    files = [*here.glob("*coverage*.py")]
-    for folder in ("stats", "groups", "scoring", "analyses"):
-        files += (here.parent / "src" / "assay" / folder).rglob("*.py")
-    return sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:16]
+@cache
+def version(file: str) -> str:
+    """What the cells of this file depend on, without its comments: the file, the estimators, and what it imports of runs and analyses."""
+    text = Path(file).read_text(encoding="utf-8")
+    imported = re.findall(r"^from assay\.((?:analyses|run)[\w.]*) import", text, re.MULTILINE)
+    parts = [ASSAY / each for each in (*ESTIMATORS, *(name.replace(".", "/") for name in imported))]
+    files = [Path(file), Path(file).with_name("_coverage_cell.py")]
+    for part in parts:
+        files += part.rglob("*.py") if part.is_dir() else [part.with_suffix(".py")]
+    return sha256("".join(map(without_comments, sorted(files))).encode()).hexdigest()[:16]
 
 
-def kept(version: str) -> dict[str, Outcome]:
-    lines = KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
-    entries = [json.loads(line) for line in lines]
-    return {entry["title"]: Outcome(**entry["outcome"]) for entry in entries if entry["code"] == version}
+def without_comments(file: Path) -> str:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(getattr(node, "body", None), list):
+            node.body = [
+                each
+                for each in node.body
+                if not isinstance(getattr(each, "value", None), ast.Constant) or not isinstance(each, ast.Expr)
+            ]
+    return ast.dump(tree)
+
+
+def version_of(cell: Cell) -> str:
+    return version(cell.one.__code__.co_filename)
+
+
+def measured_before() -> dict[str, Outcome]:
+    lines = MEASURED.read_text(encoding="utf-8").splitlines() if MEASURED.exists() else []
+    entries = {entry["title"]: entry for entry in map(json.loads, lines)}
+    known = [cell.title for cell in CELLS if entries.get(cell.title, {}).get("code") == version_of(cell)]
+    return {title: Outcome(**entries[title]["outcome"]) for title in known}
 
 
 def row_of(cell: Cell, found: Outcome) -> list[str]:
@@ -504,8 +535,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no cell after so many minutes")
     arguments = parser.parse_args()
     trial = bool(arguments.only or arguments.times)
-    version, started = code(), time.monotonic()
-    done = {} if trial else kept(version)
+    started = time.monotonic()
+    done = {} if trial else measured_before()
     chosen = [cell for cell in CELLS if arguments.only in cell.title]
     for cell in chosen:
         if cell.title in done:
@@ -515,8 +546,8 @@ def main() -> None:
         done[cell.title] = run(cell, arguments.times or (400 if cell.slow else 2000))
         print(*row_of(cell, done[cell.title]), sep=" | ", file=sys.stderr, flush=True)
         if not trial:
-            with KEPT.open("a", encoding="utf-8") as file:
-                entry = {"code": version, "title": cell.title, "outcome": asdict(done[cell.title])}
+            with MEASURED.open("a", encoding="utf-8") as file:
+                entry = {"code": version_of(cell), "title": cell.title, "outcome": asdict(done[cell.title])}
                 file.write(json.dumps(entry) + "\n")
     rows = [row_of(cell, done[cell.title]) for cell in chosen]
     table = markdown_table(["setting", "coverage, or errors", "withheld", "median width", "wider", ""], rows)

@@ -1,6 +1,7 @@
-"""The pages as the site is built from them: a copy, with a table from the code for each `<!-- generated: name -->`.
+"""`docs/reference`: what the code says of flags, keys and names, as pages. `make reference` writes them, and a test compares
+them with the code. The names in Python change with every docstring: only the site has them (`make docs`).
 
-python docs/_reference.py build/docs
+python docs/_reference.py [--site] [FOLDER]
 """
 
 from __future__ import annotations
@@ -12,19 +13,28 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from pydantic import BaseModel
 
+FOLDER = Path(__file__).parent / "reference"
+GENERATED = "<!-- Written by docs/_reference.py from the code: change the code, then run `make reference`. -->"
 
-def write_pages(target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(Path(__file__).parent, target, ignore=shutil.ignore_patterns("_*"))
-    page = target / "reference.md"
-    text = page.read_text(encoding="utf-8")
-    filled = re.sub(r"<!-- generated: (\w+) -->", lambda found: SECTIONS[found[1]](), text)
-    page.write_text(filled, encoding="utf-8")
+
+def pages(*, of_site: bool = False) -> dict[str, str]:
+    """Each page by its file's name."""
+    wanted = {name: page for name, page in PAGES.items() if of_site or name != "python"}
+    made = {name: f"# {title}\n\n{GENERATED}\n\n{text().strip()}\n" for name, (title, text) in wanted.items()}
+    links = "\n".join(f"- [{title}]({name}.md)" for name, (title, _) in wanted.items())
+    return {"index": f"# Reference\n\n{GENERATED}\n\n{links}\n", **made}
+
+
+def write_pages(folder: Path, *, of_site: bool) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, text in pages(of_site=of_site).items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -45,7 +55,7 @@ def commands() -> str:
     for name in assay.list_commands(context):
         found = assay.get_command(context, name)
         assert found is not None
-        parts.append(f"### assay {name}\n\n{_first(found.help)}")
+        parts.append(f"## assay {name}\n\n{_first(found.help)}")
         verbs = found.commands.items() if isinstance(found, click.Group) else [(None, found)]
         for verb, command in verbs:
             arguments = [
@@ -53,7 +63,7 @@ def commands() -> str:
             ]
             usage = " ".join(filter(None, ["assay", name, verb, *arguments, "[OPTIONS]"]))
             options = [
-                [f"`{', '.join(option.opts)}`", option.help or ""]
+                [f"`{', '.join(option.opts)}`", _default(option)]
                 for option in command.params
                 if isinstance(option, click.Option) and not option.hidden
             ]
@@ -63,17 +73,36 @@ def commands() -> str:
     return "\n\n".join(parts)
 
 
+def _default(option: click.Option) -> str:
+    """The help, with the default that `--help` prints and the choices that its value has."""
+    choices = f"  One of {', '.join(option.type.choices)}." if isinstance(option.type, click.Choice) else ""
+    extra = option.get_help_extra(click.Context(click.Command("assay")))
+    default = f" Default: {extra['default']}." if extra.get("default") else ""
+    return f"{option.help or ''}{choices}{default}"
+
+
 def _first(text: str | None) -> str:
     return " ".join((text or "").split("\b")[0].split())
 
 
-def fields(model: type[BaseModel]) -> str:
+def fields(model: type[BaseModel], level: str = "##") -> str:
+    """The keys of a mapping, then those of the mappings inside it."""
     described = _attribute_docs(model)
     rows = [
-        [f"`{field.alias or name}`", f"`{_type(field.annotation)}`", described.get(name, "")]
+        [f"`{field.alias or name}`", f"`{_type(field.annotation)}`", field.description or described.get(name, "")]
         for name, field in model.model_fields.items()
     ]
-    return f"{inspect.getdoc(model) or ''}\n\n" + table(["key", "type", "meaning"], rows)
+    inner = {found.__name__: found for field in model.model_fields.values() for found in _models_in(field.annotation)}
+    parts = [inspect.getdoc(model) or "", table(["key", "type", "meaning"], rows)]
+    parts += [f"{level} {name}\n\n{fields(found, level + '#')}" for name, found in inner.items() if found is not model]
+    return "\n\n".join(parts)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _type(annotation: Any) -> str:
@@ -183,7 +212,7 @@ def python() -> str:
     """Every public name with its signature and the first words about it."""
     import assay
 
-    parts = ["### assay\n\n" + table(["name", "what"], map(_described, [assay] * len(assay.__all__), assay.__all__))]
+    parts = ["## assay\n\n" + table(["name", "what"], map(_described, [assay] * len(assay.__all__), assay.__all__))]
     for folder in _with_analyses(PUBLIC):
         module = importlib.import_module(f"assay.{folder}")
         names = getattr(module, "__all__", None) or [
@@ -192,7 +221,7 @@ def python() -> str:
             if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
         ]
         rows = [_described(module, name) for name in sorted(names)]
-        parts.append(f"### assay.{folder}\n\n{_first(module.__doc__)}\n\n" + table(["name", "what"], rows))
+        parts.append(f"## assay.{folder}\n\n{_first(module.__doc__)}\n\n" + table(["name", "what"], rows))
     return "\n\n".join(parts)
 
 
@@ -221,35 +250,100 @@ def _signature(value: Any) -> str:
         return "(…)"
 
 
-def _group_sections() -> dict[str, Callable[[], str]]:
-    from assay.config import AggMetricConfig, FewshotConfig, GroupConfig, TaskConfig
+def _options() -> str:
+    """Options of analyses, which files take under the verb's name."""
+    from assay.config.ci import OPTION_SECTIONS
+    from assay.config.options import Options
+
+    for name in ANALYSES:
+        importlib.import_module(f"assay.analyses.{name}")
+    classes = {each.__name__: each for each in _derived(Options)}
+    found = {verb: classes.get(f"{verb.capitalize()}Options") for verb in OPTION_SECTIONS}
+    parts = ["`compare: {margin: 0.02}` in `assay.yaml` sets an option of `assay compare` for the directory."]
+    parts += [f"### {verb}\n\n{_rows_of(options)}" for verb, options in found.items() if options is not None]
+    return "\n\n".join(parts)
+
+
+def _derived(base: type) -> Iterator[type]:
+    for each in base.__subclasses__():
+        yield each
+        yield from _derived(each)
+
+
+def _rows_of(model: Any) -> str:
+    rows = [
+        [f"`{name}`", f"`{_type(field.annotation)}`", field.description or ""]
+        for name, field in model.model_fields.items()
+    ]
+    return table(["key", "type", "meaning"], rows)
+
+
+RULES = (
+    "TASK [METRIC]: not worse than 0.01",
+    "TASK [METRIC]: at least 0.4",
+    "any task: no more than 2 % newly wrong",
+)
+"""In each form that a rule has; `ci_file` is tested to name forms that are understood."""
+
+
+def ci_file() -> str:
+    from assay.config import Budget, CIConfig
+
+    rules = "\n".join(f"- `{each}`" for each in RULES)
+    budget = f"## budget\n\n{_rows_of(Budget)}\n\n## rules\n\n{rules}"
+    return f"{_rows_of(CIConfig)}\n\n{budget}\n\n## Options of other verbs\n\n{_options()}"
+
+
+def task_file() -> str:
+    from assay.config import TaskConfig
+
+    return fields(TaskConfig)
+
+
+def group_file() -> str:
+    from assay.config import GroupConfig
+
+    return fields(GroupConfig)
+
+
+def run_file() -> str:
+    from assay.config import RunConfig
+
+    said = "Keys of a `--config` file, keywords of `assay.evaluate`, and flags of `assay run`, all of the same names."
+    return f"{said}\n\n{fields(RunConfig)}"
+
+
+def registered() -> str:
     from assay.filters import FILTERS
     from assay.groups import AGGREGATORS
     from assay.metrics import AGGREGATIONS, REDUCERS
     from assay.tasks import STYLERS
 
-    return {
-        "task": lambda: fields(TaskConfig),
-        "fewshot": lambda: fields(FewshotConfig),
-        "group": lambda: fields(GroupConfig),
-        "aggregate": lambda: fields(AggMetricConfig),
-        "aggregations": lambda: names(AGGREGATIONS, doc),
-        "reducers": lambda: names(REDUCERS, doc),
-        "aggregators": lambda: names(AGGREGATORS, doc),
-        "filters": lambda: names(FILTERS, doc),
-        "stylers": lambda: names(STYLERS, doc),
-    }
+    return "\n\n".join(
+        [
+            f"## Models\n\n{models()}",
+            f"## Metrics\n\n{metrics()}",
+            f"## Aggregations, over docs\n\n{names(AGGREGATIONS, doc)}",
+            f"## Reducers, over draws\n\n{names(REDUCERS, doc)}",
+            f"## Aggregators, over members of a group\n\n{names(AGGREGATORS, doc)}",
+            f"## Filters\n\n{names(FILTERS, doc)}",
+            f"## Styles\n\n{names(STYLERS, doc)}",
+        ]
+    )
 
 
-SECTIONS: dict[str, Callable[[], str]] = {
-    "commands": commands,
-    "models": models,
-    "metrics": metrics,
-    "catalog": catalog,
-    "python": python,
-    **_group_sections(),
+PAGES: dict[str, tuple[str, Callable[[], str]]] = {
+    "commands": ("Every verb and flag", commands),
+    "task-file": ("Keys of a task file", task_file),
+    "group-file": ("Keys of a group file", group_file),
+    "run-file": ("Keys of a run's config", run_file),
+    "assay-yaml": ("Keys of assay.yaml", ci_file),
+    "registered": ("Models, metrics, filters and other names", registered),
+    "catalog": ("Tasks and groups that ship with Assay", catalog),
+    "python": ("Names in Python", python),
 }
 
 
 if __name__ == "__main__":
-    write_pages(Path(sys.argv[1]))
+    folders = [Path(word) for word in sys.argv[1:] if word != "--site"]
+    write_pages(folders[0] if folders else FOLDER, of_site="--site" in sys.argv)

@@ -49,5 +49,5 @@ def wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 collect_ignore = ["parity/live/rival.py"]
-collect_ignore_glob = ["outside/*", "finished/genuine/makers/*", "real/serve.py"]
+collect_ignore_glob = ["outside/*", "finished/genuine/makers/*", "real/serve.py", "agents/mcp_server.py"]
 """Run by an interpreter that has lm-evaluation-harness, which this one has not; and a package that no other test may know of."""

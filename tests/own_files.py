@@ -62,8 +62,8 @@ def write_task(
 
 
 def run(file: Path | str, model: Any = None, **config: Any) -> RunResult:
-    store = str(Path(str(file).partition(".yaml")[0]).parent / "store.db")
-    return evaluate(model=Told() if model is None else model, tasks=[str(file)], store=store, **config)
+    store = {"store": str(Path(str(file).partition(".yaml")[0]).parent / "store.db")}
+    return evaluate(model=Told() if model is None else model, tasks=[str(file)], **{**store, **config})
 
 
 class Said(NamedTuple):

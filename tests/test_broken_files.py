@@ -206,7 +206,7 @@ PYTHON = {
     "no_file": changed("docs.jsonl", "gone.jsonl", r"no_file\.py:5: .*there is no file gone\.jsonl"),
     "split": changed('SPLIT = "test"', 'SPLIT = "tset"', r"split\.py:6: .*tset(?s:.)*test"),
     # -- docs
-    "column": changed('item["q"]', 'item["question"]', r"column\.py:8: .*question"),
+    "column": changed('item["q"]', 'item["question"]', r"column\.py:9: task .Colours.: doc 0: .*question"),
     "index": changed('item["a"]', "7", r"index\.py:\d+: .*7"),
     "choices": changed('item["c"]', "[]", r"choices\.py:\d+: .*choices"),
 }  # fmt: off

@@ -146,7 +146,7 @@ def test_who_waits_for_a_lock_is_told_once(tmp_path: Path) -> None:
 
 
 def test_a_log_that_unpacks_to_gigabytes_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> None:
-    monkeypatch.setattr("assay.finished.inspect.log_files._MOST", 1 << 20)
+    monkeypatch.setattr("assay.finished.inspect.archive.MOST", 1 << 20)
     with zipfile.ZipFile(folder / "bomb.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", '{"eval": {"task": "x"}, "pad": "' + "0" * (4 << 20) + '"}')
     code, said = say("compare", "bomb.eval", "bomb.eval")

@@ -62,6 +62,47 @@ def test_the_step_of_the_action_decides_annotates_and_says_where_the_comment_is(
     assert len({entry["fingerprint"] for entry in entries}) == len(entries) >= 1
 
 
+def noting(program: Path, notes: Path) -> None:
+    """A program that writes down where it was called, and with what."""
+    program.write_text(f'#!/bin/sh\npwd > {notes}\nprintf "%s\\n" "$@" >> {notes}\n')
+    program.chmod(0o755)
+
+
+def test_the_lines_of_the_gitlab_template_run_in_a_shell(repository: Path) -> None:
+    job = yaml.safe_load((ROOT / "integrations/gitlab/assay.gitlab-ci.yml").read_text())[".assay"]
+    programs = repository / "programs"
+    programs.mkdir()
+    noting(programs / "python", repository / "asked")
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    [before] = job["before_script"]
+    missing = run(repository, "bash", "-eo", "pipefail", "-c", before, **path)
+    assert missing.returncode != 0
+    assert "ASSAY_INSTALL: is not set" in missing.stderr
+    wheel = "assay-eval[hf,api] @ file:///wheels/assay_eval-0.1.0-py3-none-any.whl"
+    assert run(repository, "bash", "-eo", "pipefail", "-c", before, ASSAY_INSTALL=wheel, **path).returncode == 0
+    assert (repository / "asked").read_text().splitlines()[1:] == ["-m", "pip", "install", wheel]
+    (programs / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    assert run(repository, sys.executable, "-m", "assay", "ci", "--record").returncode == 0
+    shared = {
+        **path,
+        **job["variables"],
+        "GITLAB_CI": "true",
+        "CI_PROJECT_DIR": str(repository),
+        "CI_JOB_URL": "https://ci.example/3",
+    }
+    [script] = job["script"]
+    decided = run(repository, "bash", "-eo", "pipefail", "-c", script, **shared)
+    assert decided.returncode == 0, decided.stderr
+    for report in job["artifacts"]["reports"].values():
+        assert list(repository.glob(report)), report
+    text = (repository / "assay.yaml").read_text()
+    (repository / "assay.yaml").write_text(text.replace("docs: 60", "docs: 4"))
+    undecided = run(repository, "bash", "-eo", "pipefail", "-c", script, **shared)
+    assert undecided.returncode in job["allow_failure"]["exit_codes"]
+    mapped = run(repository, "bash", "-eo", "pipefail", "-c", script, **shared | {"ASSAY_CANNOT_TELL": "fail"})
+    assert mapped.returncode == 1
+
+
 def test_every_shell_step_of_the_action_runs_as_it_is_written(repository: Path) -> None:
     """Installing and commenting go to programs that write down what they were asked for."""
     assert run(repository, sys.executable, "-m", "assay", "ci", "--record").returncode == 0
@@ -70,9 +111,9 @@ def test_every_shell_step_of_the_action_runs_as_it_is_written(repository: Path) 
     programs = repository / "programs"
     programs.mkdir()
     for name in ("gh", "python"):
-        (programs / name).write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {repository}/{name}.asked\n')
-        (programs / name).chmod(0o755)
-    install, gate, comment = yaml.safe_load((ROOT / "integrations/github/action.yml").read_text())["runs"]["steps"]
+        noting(programs / name, repository / f"{name}.asked")
+    action = yaml.safe_load((ROOT / "integrations/github/action.yml").read_text())
+    install, gate, comment = action["runs"]["steps"]
     shared = {"PATH": f"{programs}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(repository / "output")}
     shared |= {"GITHUB_ACTION_PATH": str(ROOT / "integrations/github"), "GITHUB_ACTIONS": "true"}
 
@@ -81,9 +122,10 @@ def test_every_shell_step_of_the_action_runs_as_it_is_written(repository: Path) 
         assert set(given["env"]) == set(values)
         return run(repository, "bash", "-eo", "pipefail", "-c", given["run"], **shared, **values)
 
-    assert step(install, WANTED="assay-eval[hf,api]").returncode == 0
-    assert (repository / "python.asked").read_text().split() == ["-m", "pip", "install", "assay-eval[hf,api]"]
-    shared["ASSAY_PYTHON"] = sys.executable
+    wanted = action["inputs"]["install"]["default"]
+    assert step(install, WANTED=wanted).returncode == 0
+    assert (repository / "python.asked").read_text().split() == [str(ROOT), "-m", "pip", "install", ".[hf,api]"]
+    shared |= {"ASSAY_PYTHON": sys.executable, "COLUMNS": "40"}
     done = step(gate, FILE="assay.yaml", CANNOT_TELL="pass", LINK="https://ci.example/9")
     assert done.returncode == 0, done.stdout + done.stderr
     outputs = dict(line.split("=", 1) for line in (repository / "output").read_text().splitlines())
@@ -91,7 +133,7 @@ def test_every_shell_step_of_the_action_runs_as_it_is_written(repository: Path) 
     assert "::warning title=colours" in done.stderr
     assert step(comment, GH_TOKEN="secret", NUMBER="7", COMMENT=outputs["comment"]).returncode == 0
     asked = (repository / "gh.asked").read_text().split()
-    assert asked == ["pr", "comment", "7", "--edit-last", "--create-if-none", "--body-file", outputs["comment"]]
+    assert asked[1:] == ["pr", "comment", "7", "--edit-last", "--create-if-none", "--body-file", outputs["comment"]]
     (repository / "assay.yaml").write_text("rules: []\n")
     assert step(gate, FILE="assay.yaml", CANNOT_TELL="", LINK="").returncode == 2
     assert (repository / "output").read_text().endswith("outcome=error 2\ncomment=\n")

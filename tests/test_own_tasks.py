@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from tests.own_files import Told, function, write_task
 
 from assay import evaluate
 from assay.errors import AssayError
-from assay.results import MetricKey, RunResult
+from assay.results import RunResult
 
 Doc = dict[str, Any]
 Task = dict[str, Any]
@@ -32,12 +33,20 @@ def target(doc): return doc["a"]
 def gold(doc): return doc["gold"]
 def choices(doc): return list(doc["choices"])
 def lists(resps, docs): return [[answer.upper() for answer in each] for each in resps]
+def same(resps, docs): return resps
+def listed(docs): return docs.filter(lambda doc: doc["q"] != "")
 def equal(predictions, references): return float(predictions[0].strip() == references[0].strip())
 def pair(items): return float(items[0] == items[1])
 def two(predictions, references): return {"long": float(len(predictions[0])), "short": 1.0}
 def nothing(predictions, references): return None
 def margin(result): return max(result.lls) - min(result.lls)
 def first(result): return result[0]
+def spread(result): return max(result.lls) - min(result.lls)
+def letters(predictions, references): return float(len(predictions[0]))
+def data(**kwargs):
+    import json, pathlib
+    lines = pathlib.Path(__file__).with_name("mine.jsonl").read_text(encoding="utf-8").splitlines()
+    return {"test": [json.loads(line) for line in lines]}
 def total(values): return float(sum(values))
 def results(doc, results):
     answer = results[0]
@@ -64,24 +73,39 @@ words = st.sampled_from(["4", "four", "yes", "B", "the sea", "Ünïcode ✓", "a
 
 
 @st.composite
-def documents(draw: Any) -> list[Doc]:
+def documents(draw: Any, name: str = "") -> list[Doc]:
     count = draw(st.integers(1, 5))
     made = []
     for i in range(count):
         choices = draw(st.lists(words, min_size=2, max_size=4, unique=True))
         gold = draw(st.integers(0, len(choices) - 1))
-        made.append({"q": f"{i}: {draw(words)}?", "a": draw(words), "choices": choices, "gold": gold})
+        made.append({"q": f"{name}{i}: {draw(words)}?", "a": draw(words), "choices": choices, "gold": gold})
     return made
 
 
 def entry(metric: str, aggregation: str | None = None) -> Any:
     named = function(metric) if metric.startswith("u.") else metric
+    if aggregation is not None and aggregation.startswith("u."):
+        aggregation = function(aggregation)
     return {"metric": named, **({} if aggregation is None else {"aggregation": aggregation})}
 
 
 METRICS: dict[str, list[Any]] = {
-    "multiple_choice": [entry("acc"), entry("acc_norm"), entry("u.margin", "mean"), entry("exact_match")],
-    "generate_until": [entry("exact_match"), entry("u.equal"), entry("u.pair"), entry("u.two"), entry("u.nothing")],
+    "multiple_choice": [
+        entry("acc"),
+        entry("acc_norm"),
+        entry("u.margin", "mean"),
+        entry("u.spread", "u.total"),
+        entry("exact_match"),
+    ],
+    "generate_until": [
+        entry("exact_match"),
+        entry("u.equal"),
+        entry("u.pair"),
+        entry("u.two"),
+        entry("u.letters", "u.total"),
+        entry("u.nothing"),
+    ],
     "loglikelihood": [entry("perplexity"), entry("acc"), entry("u.first", "mean")],
     "loglikelihood_rolling": [entry("word_perplexity"), entry("bits_per_byte"), entry("u.first", "mean")],
 }
@@ -101,11 +125,19 @@ STEPS: list[Any] = [
     [{"function": "custom", "filter_fn": function("u.lists")}, {"function": "take_first"}],
     [{"function": "take_first"}, {"function": "lowercase"}],
 ]
+PLAIN_STEPS: list[Any] = [
+    None,
+    [],
+    [{"function": "noop"}],
+    [{"function": "take_first"}],
+    [{"function": "custom", "filter_fn": function("u.same")}],
+]
+"""Those that likelihoods can go through."""
 
 
 @st.composite
-def task_files(draw: Any, name: str = "mine") -> Task:
-    kind = draw(st.sampled_from(sorted(METRICS)))
+def task_files(draw: Any, name: str = "mine", kind: str | None = None) -> Task:
+    kind = kind or draw(st.sampled_from(sorted(METRICS)))
     listed = st.lists(
         st.sampled_from(METRICS[kind]), min_size=1, max_size=3, unique_by=lambda each: str(each["metric"])
     )
@@ -115,8 +147,9 @@ def task_files(draw: Any, name: str = "mine") -> Task:
         choices = ["choices", "{{choices}}", function("u.choices"), ["yes", "{{a}}"]]
         fields["doc_to_choice"] = draw(st.sampled_from(choices))
         fields["doc_to_target"] = draw(st.sampled_from(["gold", "{{gold}}", function("u.gold")]))
-    if kind == "generate_until" and draw(st.booleans()):
-        steps = draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=2))
+    if draw(st.booleans()):
+        of_kind = STEPS if kind == "generate_until" else PLAIN_STEPS
+        steps = draw(st.lists(st.sampled_from(of_kind), min_size=1, max_size=2))
         filters = [{"name": f"f{i}", **({} if each is None else {"filter": each})} for i, each in enumerate(steps)]
         fields["filter_list"] = [
             {**each, "metric_list": draw(listed)} if draw(st.booleans()) else each for each in filters
@@ -126,6 +159,10 @@ def task_files(draw: Any, name: str = "mine") -> Task:
         fields["metric_list"] = [entry("size", "mean"), entry("absent", "mean")]
     else:
         fields["metric_list"] = draw(listed)
+    if kind != "generate_until" and draw(st.booleans()):
+        fields["repeats"] = 3
+    if draw(st.booleans()):
+        fields["process_docs"] = function("u.listed")
     if draw(st.booleans()):
         fields["language"] = "en"
     return {**fields, "task": name}
@@ -135,6 +172,8 @@ def task_files(draw: Any, name: str = "mine") -> Task:
 
 
 def rendered(value: Any, doc: Doc, code: dict[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [rendered(each, doc, code) if "{{" in each else each for each in value]
     if str(value).startswith("u."):
         return code[str(value)[2:]](doc)
     if value in doc:
@@ -206,25 +245,37 @@ def scored(task: Task, kind: str, name: str, each: Any, doc: Doc, code: dict[str
         lls = [log_likelihood(context, f" {choice}") for choice in choices]
         norm = [ll / len(choice) for ll, choice in zip(lls, choices)]
         right = {"acc": float(lls.index(max(lls)) == gold), "acc_norm": float(norm.index(max(norm)) == gold)}
-        return {name: {**right, "margin": max(lls) - min(lls), "exact_match": 0.0}.get(name)}
+        apart = max(lls) - min(lls)
+        return {name: {**right, "margin": apart, "spread": apart, "exact_match": 0.0}.get(name)}
     target, left = rendered(task["doc_to_target"], doc, code), filtered(each.get("filter"), answer(context), own)
     if name == "exact_match":
-        text = left[0] if isinstance(left, list) else left
-        return {name: float(text.strip() == target.strip() if own else text == target)}
+        # Files of the harness keep its reading of a text as a list of its characters.
+        texts = left if isinstance(left, list) else [left]
+        same = [float(text.strip() == target.strip() if own else text == target) for text in texts]
+        return {name: math.fsum(same) / len(same) if same else PASSED_OVER}
     if name == "two":
         return {"long": float(len(left)), "short": 1.0}
+    if name == "letters":
+        return {name: float(len(left))}
     if name == "equal":
         return {name: float(left.strip() == target.strip())}
     return {name: None if name == "nothing" else float(left == target)}
 
 
+PASSED_OVER = "passed over"
+"""In place of a value: a doc of whose empty answer no character is left to be scored. It counts as not scored."""
+
+
 def number(name: str, values: list[Any]) -> float | None:
-    if any(value is None for value in values):
+    values = [value for value in values if value != PASSED_OVER]
+    if not values or any(value is None for value in values):
         return None
     if name == "word_perplexity":
         return math.exp(-sum(ll for ll, _ in values) / sum(size for _, size in values))
     if name == "bits_per_byte":
         return -sum(ll for ll, _ in values) / sum(size for _, size in values) / math.log(2)
+    if name in ("spread", "letters"):
+        return math.fsum(values)
     mean = math.fsum(values) / len(values)
     return math.exp(-mean) if name == "perplexity" else mean
 
@@ -232,11 +283,19 @@ def number(name: str, values: list[Any]) -> float | None:
 # ---------------------------------------------------------------------- both, side by side
 
 
-def run_in(folder: Path, names: list[str], model: Told) -> RunResult | AssayError:
+def reads_lists_as_texts(task: Task) -> bool:
+    """Whether a filter of a file of the harness leaves the list that its own code cannot read: known once it is called."""
+    lists = [each for each in task.get("filter_list", ()) if each.get("filter", None) in ([], STEPS[-1])]
+    names = {str(entry["metric"]) for each in lists for entry in each.get("metric_list") or task["metric_list"]}
+    return not is_own(task) and bool(names & {"u.equal", "u.two", "u.pair", "u.letters"})
+
+
+def run_in(folder: Path | None, names: list[str], model: Told, store: Path | None = None) -> RunResult | AssayError:
+    known = {} if folder is None else {"include_path": str(folder)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return evaluate(model=model, tasks=names, include_path=str(folder), store=str(folder / "store.db"))
+            return evaluate(model=model, tasks=names, store=str(store or f"{folder}/store.db"), **known)
         except AssayError as error:
             return error
 
@@ -263,55 +322,58 @@ def namespace() -> dict[str, Any]:
     return made
 
 
-slowly = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+slowly = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
-@slowly
-@given(task_files(), documents())
-def test_every_number_of_a_file_is_that_of_a_plain_scorer(task: Task, docs: list[Doc]) -> None:
+@pytest.mark.parametrize("kind", METRICS)
+@settings(slowly, max_examples=12)
+@given(st.data(), documents())
+def test_every_number_of_a_file_is_that_of_a_plain_scorer(kind: str, data: st.DataObject, docs: list[Doc]) -> None:
+    task = data.draw(task_files(kind=kind))
+    if data.draw(st.booleans()):
+        task["custom_dataset"] = function("u.data")
     with tempfile.TemporaryDirectory() as place:
         folder, model = Path(place), Told(answer, log_likelihood)
         write_task(folder, docs, CODE, **{**task, "name": "mine"})
         result = run_in(folder, ["mine"], model)
     event(f"{task['output_type']}: {'refused' if isinstance(result, AssayError) else 'scored'}")
     if isinstance(result, AssayError):
-        assert model.sent == 0, result
+        assert model.sent == 0 or reads_lists_as_texts(task), result
         return
     compare(shown(result, "mine"), values_of(task, docs, namespace()))
 
 
-@slowly
-@given(st.data(), st.booleans())
-def test_the_number_of_a_group_is_the_mean_of_its_tasks(data: st.DataObject, by_size: bool) -> None:
-    names, every = ["left", "right"], {}
+@pytest.mark.parametrize("kind", METRICS)
+@settings(slowly, max_examples=5)
+@given(st.data(), documents())
+def test_a_metric_of_other_answers_is_an_error_or_a_row_that_says_so(
+    kind: str, data: st.DataObject, docs: list[Doc]
+) -> None:
+    task = data.draw(task_files(kind=kind))
+    foreign = data.draw(st.sampled_from(OTHERS[kind]))
+    for each in [task, *task.get("filter_list", ())]:
+        each.pop("metric_list", None)
+    task["metric_list"] = [METRICS[kind][0], foreign]
+    task.pop("process_results", None)
     with tempfile.TemporaryDirectory() as place:
         folder, model = Path(place), Told(answer, log_likelihood)
-        for name in names:
-            docs = data.draw(documents())
-            fields = {"output_type": "multiple_choice", "doc_to_text": "q", "doc_to_choice": "choices"}
-            task = {**fields, "doc_to_target": "gold", "metric_list": [entry("acc"), entry("u.margin", "mean")]}
-            write_task(folder, docs, CODE, name=name, **task)
-            every[name] = values_of(task, docs, namespace())
-        listed = [{"metric": metric, "weight_by_size": by_size} for metric in ("acc", "margin")]
-        group = {"group": "both", "task": names, "aggregate_metric_list": listed}
-        (folder / "both.yaml").write_text(yaml.safe_dump(group))
-        result = run_in(folder, ["both"], model)
-    assert isinstance(result, RunResult), result
-    for metric in ("acc", "margin"):
-        columns = [every[name][metric, "none"] for name in names]
-        means = [sum(column) / len(column) for column in columns]
-        pooled = sum(map(sum, columns)) / sum(map(len, columns))
-        wanted = pooled if by_size else sum(means) / 2
-        assert math.isclose(result.groups["both"].scores[MetricKey(metric)].estimate.value or 0.0, wanted, rel_tol=1e-9)
+        write_task(folder, docs, CODE, **{**task, "name": "mine"})
+        result = run_in(folder, ["mine"], model)
+    event(f"{kind}, {foreign['metric']}: {type(result).__name__}")
+    if isinstance(result, AssayError):
+        assert model.sent == 0 or str(foreign["metric"]).startswith("u."), result
+        return
+    rows = {name: value for (name, _), value in shown(result, "mine").items()}
+    assert rows[str(foreign["metric"]).removeprefix("u.")] is None, rows
 
 
 def listed_in(prompt: str) -> list[tuple[str, str]]:
     """The choices that a prompt lists, by their letters."""
-    return re.findall(r"(?m)^([A-D])\. (.*)$", prompt)
+    return re.findall(r"(?m)^([A-D])\. (.*)$", prompt.rpartition("Question: ")[2])
 
 
 class Heard(Told):
-    """Remembers what it was asked; writes the letter or the text of some choice that its prompt lists."""
+    """Remembers what it was asked. Where its prompt lists choices, it writes the letter or the text of some of them."""
 
     def __init__(self, form: str) -> None:
         super().__init__(self._said, self._liked)
@@ -319,7 +381,7 @@ class Heard(Told):
 
     def _said(self, context: str) -> str:
         self.asked.add(context)
-        return self.pick(context)[self.form == "mc_completion"]
+        return self.pick(context)[self.form == "mc_completion"] if listed_in(context) else answer(context)
 
     def _liked(self, context: str, continuation: str) -> float:
         self.asked.add(context)
@@ -331,28 +393,138 @@ class Heard(Told):
         return choices[digest(context) % len(choices)]
 
 
-@slowly
+def values_in_form(form: str, docs: list[Doc], model: Heard) -> dict[tuple[str, str], list[Any]]:
+    """The values of a choice task in another form. The right choice is read from the prompt that was sent, so that it holds
+    for choices in any order."""
+    values: dict[tuple[str, str], list[Any]] = {}
+    for doc in docs:
+        (prompt,) = [each for each in model.asked if f"{doc['q']}\n" in each.rpartition("Question: ")[2]]
+        gold, listed = doc["choices"][doc["gold"]], listed_in(prompt) or [("", each) for each in doc["choices"]]
+        if form in ("gen", "mc_completion"):
+            values.setdefault(("exact_match", "none"), []).append(float(model.pick(prompt)[1] == gold))
+            continue
+        said = [f" {letter or text}" for letter, text in listed]
+        lls = [log_likelihood(prompt, each) for each in said]
+        norm = [ll / len(each) for ll, each in zip(lls, said)]
+        right = [text for _, text in listed].index(gold)
+        mine = {"acc": float(lls.index(max(lls)) == right), "acc_norm": float(norm.index(max(norm)) == right)}
+        mine["gold_bits_per_byte"] = -lls[right] / math.log(2) / len(said[right].encode())
+        for name, value in mine.items():
+            values.setdefault((name, "none"), []).append(value)
+    return values
+
+
+@settings(slowly, max_examples=16)
 @given(documents(), st.sampled_from(["mc", "cloze", "gen", "mc_completion"]), st.booleans())
 def test_every_number_of_a_variant_is_that_of_its_prompts(docs: list[Doc], form: str, one_sided: bool) -> None:
-    """The right choice is read from the prompt that was sent, so that it holds for choices in any order."""
     if one_sided:
-        docs = [{"q": f"{i}: which?", "a": "", "choices": [f"good {i}", f"bad {i}"], "gold": 0} for i in range(24)]
+        docs = [
+            {"q": f"number {i:02}: which?", "a": "", "choices": [f"good {i}", f"bad {i}"], "gold": 0} for i in range(24)
+        ]
     fields = {"output_type": "multiple_choice", "doc_to_text": "q", "doc_to_choice": "choices", "doc_to_target": "gold"}
     with tempfile.TemporaryDirectory() as place:
         folder, model = Path(place), Heard(form)
         write_task(folder, docs, **fields)
         result = run_in(folder, [f"mine:{form}"], model)
     assert isinstance(result, RunResult), result
-    right = []
-    for doc in docs:
-        (prompt,) = [context for context in model.asked if f"Question: {doc['q']}\n" in context]
-        choices = listed_in(prompt) or [("", choice) for choice in doc["choices"]]
-        if form in ("mc", "cloze"):
-            picked = max(choices, key=lambda each: log_likelihood(prompt, f" {each[0] or each[1]}"))
-        else:
-            picked = model.pick(prompt)
-        right.append(float(picked[1] == doc["choices"][doc["gold"]]))
-    metric = "acc" if form in ("mc", "cloze") else "exact_match"
-    found = result.tasks[f"mine:{form}"].scores[MetricKey(metric)].estimate.value
-    assert found is not None
-    assert math.isclose(found, sum(right) / len(right), abs_tol=1e-12), (found, right)
+    compare(shown(result, f"mine:{form}"), values_in_form(form, docs, model))
+
+
+# ---------------------------------------------------------------------- groups and variants over random files
+
+NAMES = sorted(
+    {"acc", "acc_norm", "exact_match", "margin", "perplexity", "first", "long", "size", "gold_bits_per_byte"}
+)
+Suite = tuple[dict[str, Task], dict[str, list[Doc]], dict[str, str], list[dict[str, Any]], str]
+
+
+@st.composite
+def suites(draw: Any) -> Suite:
+    """Files, their docs, the form of each, groups over them (the last one holds the others), and the form that writes."""
+    written = draw(st.sampled_from(["gen", "mc_completion"]))
+    kinds = st.sampled_from(["multiple_choice", "multiple_choice", *sorted(METRICS)])
+    tasks = {name: draw(task_files(name, draw(kinds))) for name in ["ta", "tb", "tc"][: draw(st.integers(1, 3))]}
+    docs = {name: draw(documents(name)) for name in tasks}
+    forms = dict.fromkeys(tasks, "")
+    for name, task in tasks.items():
+        if task["output_type"] == "multiple_choice" and not isinstance(task["doc_to_choice"], list):
+            forms[name] = draw(st.sampled_from(["", "mc", "cloze", written]))
+    members = [f"{name}:{form}" if form else name for name, form in forms.items()]
+    entries = st.fixed_dictionaries(
+        {"metric": st.sampled_from(NAMES), "weight_by_size": st.booleans()},
+        optional={"missing": st.sampled_from(["skip", "undefined"])},
+    )
+    listed = st.lists(entries, min_size=1, max_size=3, unique_by=lambda each: str(each["metric"]))
+    inner = {"group": "inner", "task": draw(st.lists(st.sampled_from(members), min_size=1, unique=True))}
+    groups: list[dict[str, Any]] = [{**inner, "aggregate_metric_list": draw(listed)}] if draw(st.booleans()) else []
+    above = draw(st.permutations([*members, *[group["group"] for group in groups]]))
+    groups.append({"group": "outer", "task": above, "aggregate_metric_list": draw(listed)})
+    return tasks, docs, forms, groups, written
+
+
+def tasks_below(name: str, groups: list[dict[str, Any]]) -> list[str]:
+    """Each once, however often it is reached."""
+    found = [group for group in groups if group["group"] == name]
+    below = [task for member in found[0]["task"] for task in tasks_below(member, groups)] if found else [name]
+    return list(dict.fromkeys(below))
+
+
+def group_numbers(
+    group: dict[str, Any], groups: list[dict[str, Any]], values: dict[str, dict[tuple[str, str], list[Any]]]
+) -> dict[tuple[str, str], float | None]:
+    numbers: dict[tuple[str, str], float | None] = {}
+    below = tasks_below(group["group"], groups)
+    for entry in group["aggregate_metric_list"]:
+        keys = dict.fromkeys(key for task in below for key in values[task] if key[0] == entry["metric"])
+        for key in keys:
+            columns = [values[task].get(key, [None]) for task in below]
+            known = [(n, len(c) - c.count(PASSED_OVER)) for c in columns if (n := number(key[0], c)) is not None]
+            if len(known) < len(below) and entry.get("missing") == "undefined":
+                numbers[key] = None
+            elif known:
+                sizes = [size if entry["weight_by_size"] else 1 for _, size in known]
+                numbers[key] = sum(n * size for (n, _), size in zip(known, sizes)) / sum(sizes)
+            elif "missing" in entry:
+                numbers[key] = None
+        if not keys and "missing" in entry:
+            numbers[entry["metric"], "none"] = None
+    return numbers
+
+
+@slowly
+@given(suites())
+def test_every_number_of_groups_and_variants_over_random_files_is_that_of_the_plain_scorer(suite: Suite) -> None:
+    tasks, docs, forms, groups, written = suite
+    with tempfile.TemporaryDirectory() as place:
+        folder, model = Path(place), Heard(written)
+        for name, task in tasks.items():
+            write_task(folder, docs[name], CODE, name=name, **{key: task[key] for key in task if key != "task"})
+        for group in groups:
+            (folder / f"{group['group']}.yaml").write_text(yaml.safe_dump(group))
+        # By its file alone: what it names lies beside it.
+        result = run_in(None, [str(folder / "outer.yaml")], model, store=folder / "store.db")
+    event(
+        f"{len(groups)} groups, {sorted(forms.values())}: {'refused' if isinstance(result, AssayError) else 'scored'}"
+    )
+    if isinstance(result, AssayError):
+        assert model.sent == 0 or any(map(reads_lists_as_texts, tasks.values())), result
+        return
+    values = {}
+    for name, form in forms.items():
+        own = values_of(tasks[name], docs[name], namespace()) if not form else values_in_form(form, docs[name], model)
+        values[f"{name}:{form}" if form else name] = own
+        compare(shown(result, f"{name}:{form}" if form else name), own)
+    for group in groups:
+        found = {
+            (key.metric, key.filter): score.estimate.value
+            for key, score in result.groups[group["group"]].scores.items()
+        }
+        wanted = group_numbers(group, groups, values)
+        assert found.keys() == wanted.keys(), (found, wanted)
+        for key, value in wanted.items():
+            assert (found[key] is None) == (value is None), (key, found[key], value)
+            assert value is None or math.isclose(found[key] or 0.0, value, rel_tol=1e-9, abs_tol=1e-12), (
+                key,
+                found,
+                value,
+            )

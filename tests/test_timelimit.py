@@ -31,7 +31,7 @@ def test_a_hostile_pattern_ends_as_no_match_and_is_counted():
 
 def test_a_hostile_pattern_raises_where_it_was_told_to():
     pattern = TimedPattern(HOSTILE, seconds=0.05, raises=True)
-    with pytest.raises(MatchTimeout, match=r"'\(a\+\)\+\$' ran for more than 0.05 seconds"):
+    with pytest.raises(MatchTimeout, match=r"'\(a\+\)\+\$' .*0.05 seconds"):
         pattern.sub("x", TEXT)
 
 

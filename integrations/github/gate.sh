@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The step of the action that decides: FILE, CANNOT_TELL and LINK come from the environment. Ends with assay's own code.
 set -uo pipefail
+unset COLUMNS # the last line is read below, and must stay one
 words=(ci --file "${FILE:-assay.yaml}")
 [ -z "${CANNOT_TELL:-}" ] || words+=(--cannot_tell "$CANNOT_TELL")
 [ -z "${LINK:-}" ] || words+=(--link "$LINK")

@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from assay.analyses.compare import compare
     from assay.config import RunConfig
     from assay.errors import AssayError
@@ -20,8 +22,18 @@ if TYPE_CHECKING:
     from assay.tasks import TaskManager
 
     __version__: str
+    simple_evaluate: Callable[..., dict[str, Any]]
 
-__all__ = ["AssayError", "RunConfig", "RunResult", "TaskManager", "__version__", "compare", "evaluate"]
+__all__ = [
+    "AssayError",
+    "RunConfig",
+    "RunResult",
+    "TaskManager",
+    "__version__",
+    "compare",
+    "evaluate",
+    "simple_evaluate",
+]
 
 _HOMES = {
     "AssayError": "assay.errors",
@@ -30,6 +42,7 @@ _HOMES = {
     "TaskManager": "assay.tasks",
     "compare": "assay.analyses.compare",
     "evaluate": "assay.evaluation",
+    "simple_evaluate": "assay.compat.lm_eval.evaluator",
 }
 
 

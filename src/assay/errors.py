@@ -10,7 +10,8 @@
     ├── ModelError
     │   └── ModelFileError
     ├── ScoringError (ValueError)
-    └── StoreError
+    ├── StoreError
+    └── ToolError
 
 The command line prints an `AssayError` without a traceback and exits with its `exit_code`: 2 for wrong arguments,
 config or local files, 3 for data, a model or a server that failed.
@@ -19,30 +20,41 @@ config or local files, 3 for data, a model or a server that failed.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from copy import copy
 from typing import Self
 
 DISTRIBUTION = "assay-eval"
-"""What the package index calls this package; `assay` there is somebody else's."""
+"""The name in the package's metadata; no package index has it, so no message may tell anyone to install it by name."""
 
 
 def install_hint(extra: str) -> str:
-    """What to type for an extra, from the index and in a clone: a line each, to be copied.
+    """What to type for the packages of an extra; it works however Assay itself was installed.
 
-    >>> print(install_hint("hf"))
-    pip install 'assay-eval[hf]'
-      or, in a clone of the repository: pip install -e '.[hf]'
+    >>> print(install_hint("agents"))
+    pip install 'mcp>=2.3'
     """
-    return f"pip install '{DISTRIBUTION}[{extra}]'\n  or, in a clone of the repository: pip install -e '.[{extra}]'"
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        stated = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:  # the source alone, on the path
+        return f"In the clone that Assay runs from: pip install -e '.[{extra}]'"
+    marked = re.compile(rf"""extra == ['"]{extra}['"]""")
+    packages = [
+        package.strip() for package, _, marker in (each.partition(";") for each in stated) if marked.search(marker)
+    ]
+    return "pip install " + " ".join(f"'{package}'" for package in packages)
 
 
 EXTRA_OF_PACKAGE = {
     **dict.fromkeys(("torch", "transformers", "gguf", "accelerate", "safetensors"), "hf"),
     **dict.fromkeys(("aiohttp", "orjson", "tiktoken"), "api"),
-    **dict.fromkeys(("starlette", "uvicorn", "duckdb", "plotly"), "view"),
+    **dict.fromkeys(("starlette", "uvicorn", "duckdb", "plotly", "resvg-py"), "view"),
     "litellm": "litellm",
     "ray": "ray",
+    "mcp": "agents",
 }
 """The extra that brings a package which Assay itself imports."""
 
@@ -120,6 +132,11 @@ class ScoringError(AssayError, ValueError):
 
 class StoreError(AssayError):
     """The response store or a run directory cannot be read or written."""
+
+
+class ToolError(AssayError):
+    """A tool declines a call: the model is told why, and may call it otherwise. Anything else that a tool raises is a tool
+    that is broken."""
 
 
 class ConfigWarning(UserWarning):

@@ -7,12 +7,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from assay.config import RunConfig, RunKwargs
 from assay.errors import ConfigError
-from assay.finished import write_sample_files
+from assay.finished import link_as_lm_eval, write_sample_files
 from assay.results import LAYOUT, RunDirectory, RunResult, recorded
 from assay.run import Progress, execute, manager_for, require_sound, rescore
 from assay.show import NotebookProgress, in_notebook, run_findings
@@ -32,14 +33,16 @@ def evaluate(
     progress: Progress | None = None,
     manager: TaskManager | None = None,
     store: ResponseStore | str | None = None,
+    keep_samples: bool = True,
     **kwargs: Unpack[RunKwargs],
 ) -> RunResult:
     """Evaluate a model on tasks.
 
     Give a `RunConfig`, its fields as keyword arguments, or both; `model` may also be a ready model, and `tasks` may hold
     `Task` objects, Python task classes and mappings (`{"task": "arc_easy", "num_fewshot": 5}`) beside names; `overrides` are
-    fields by the name of a task or group. Nothing is written to disk but the response store, unless `output_path` or
-    `run_dir` is set. In a notebook progress is shown, elsewhere nothing is printed.
+    fields by the name of a task or group. Without `output_path` or `run_dir`, nothing stays on disk but the response store: samples
+    lie in a temporary directory for as long as the result is held, so that it can be compared and read (`keep_samples=False`
+    spares that). In a notebook progress is shown, elsewhere nothing is printed.
 
         result = assay.evaluate(model="hf", model_args={"pretrained": "smollm2-135m"}, tasks=["demo"])
         print(result.table())
@@ -56,13 +59,22 @@ def evaluate(
         config = RunConfig(**{**before, **fields})
     loggers = check_first(config)
     existing = existing_outputs(config)
+    has_own = config.run_dir is not None or config.output_path is not None
+    scratch = RunDirectory.temporary() if keep_samples and not has_own else None
     with shown_progress(progress) as progress:
-        result = execute(config, model=model, progress=progress, manager=manager, store=store, ready=ready)
+        result = execute(
+            config, model=model, progress=progress, manager=manager, store=store, ready=ready, scratch=scratch
+        )
+    if scratch is not None:
+        result = replace(result, path=None, scratch=scratch)
+        result.save(scratch.path)
     if result.path is not None:
         # Before anything that may fail: a full disk or a tracker must not cost the scores.
         result.save(result.path)
         if config.log_samples or config.predict_only or existing.samples:
             write_sample_files(RunDirectory(result.path), list(result.tasks))
+        if config.run_dir is None:
+            link_as_lm_eval(result.path)
         if existing.report:
             directory = RunDirectory(result.path)
             directory.write_text("report.html", run_findings(result, directory.read_json("run.json")).to_html())

@@ -178,6 +178,8 @@ class Instance:
     """Which model of the run is asked: `model` is the one under test."""
     questions: list[Instance] = field(default_factory=list)
     """What scoring asked other models, such as a judge, about the answers to this request."""
+    draw: int = 0
+    """Which draw of its doc it belongs to, where each draw is a conversation of its own and `repeats` is 1."""
     note: dict[str, Any] = field(default_factory=dict)
     """What whoever made the request wants to find with it again; kept with questions, and never sent to a model."""
 

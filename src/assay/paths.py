@@ -49,6 +49,22 @@ def read_regular(path: Path | str, most: int) -> bytes:
         os.close(descriptor)
 
 
+def regular(path: Path) -> Path:
+    """The path of a regular file, to be handed to a library that would wait for a pipe; anything else is an `OSError`."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return path
+
+
+def beginning(path: Path, most: int) -> bytes:
+    """The first bytes of a file, to tell what wrote it; none where it cannot be read or is no file."""
+    try:
+        with regular(path).open("rb") as opened:
+            return opened.read(most)
+    except OSError:
+        return b""
+
+
 def parse_json(text: str | bytes) -> Any:
     """What a file of strangers says; brackets without end are a `ValueError`, as any other text that is no JSON."""
     try:

@@ -217,6 +217,15 @@ for _request_type in (
         is_text=True,
         choice_style="gen",
     ),
+    RequestType(
+        # What a doc of an agent task requests; it is answered by the requests of its steps, and its answer is the last one.
+        "agent",
+        ("context", "settings"),
+        plain_text,
+        is_sampled=lambda arguments: True,
+        is_text=True,
+    ),
+    RequestType("tool_call", ("call",), plain_text, is_sampled=lambda arguments: True),
 ):
     REQUEST_TYPES.add(_request_type.name, _request_type)
 
@@ -243,6 +252,14 @@ for _output_type in (
         task="assay.tasks.types:GenerateTask",
         scorer="assay.scoring:GenerateScorer",
         metric_kind="generation",
+        metrics=("exact_match",),
+    ),
+    OutputType(
+        name="agent",
+        request_type="agent",
+        task="assay.tasks.agent:AgentTask",
+        scorer="assay.scoring:AgentScorer",
+        metric_kind="trajectory",
         metrics=("exact_match",),
     ),
     OutputType(

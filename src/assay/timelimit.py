@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from assay.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -47,6 +51,15 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         signal.signal(signal.SIGALRM, previous)
         if waiting:
             signal.setitimer(signal.ITIMER_REAL, max(waiting - (seconds - left), 1e-6), interval)
+
+
+def limited(seconds: float, work: Callable[[], T]) -> T:
+    """The same in any thread; outside the main one it ends what is written in Python, within a second more."""
+    if signals_work_here():
+        return within(seconds, work)
+    with watched():
+        begin(seconds)
+        return work()
 
 
 def signals_work_here() -> bool:
@@ -193,3 +206,75 @@ class TimedPattern:
 def timed(pattern: str, flags: int = 0) -> TimedPattern:
     """A pattern for text of a model, whose calls end in time or are a `MatchTimeout`, which fails the doc."""
     return TimedPattern(pattern, flags, raises=True)
+
+
+PLANNING_SECONDS = 3600
+"""Of processor time: what reading tasks and their docs may take. `ASSAY_LOOKING_SECONDS` sets another number."""
+PLANNING_BYTES = 16 << 30
+"""What it may add to the memory of the process; less where the machine has less."""
+GRACE = 5
+"""Seconds after which work that cannot be told to end is ended by the kernel."""
+
+
+class _PlanningTimeout(BaseException):
+    """No error of a file: code that notes a bad file and goes on to the next one must not catch it."""
+
+
+def chosen_seconds(usual: int) -> int:
+    """The limit of processor time that the environment sets, else the usual one."""
+    chosen = os.environ.get("ASSAY_LOOKING_SECONDS", "")
+    return int(chosen) if chosen.isascii() and chosen.isdigit() and 0 < int(chosen[:10]) < 10**9 else usual
+
+
+def most_memory() -> int:
+    """Bytes that reading files may take: what the machine has, at least 1 GB and at most 16."""
+    return min(PLANNING_BYTES, max(1 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+
+
+@contextmanager
+def bounded_planning() -> Iterator[None]:
+    """Bound what happens inside in processor time and memory: task files may be anybody's, and a file without any Python can
+    ask for years of work. Models are loaded outside.
+
+    The kernel counts, so that waiting for a download costs nothing; where it does not (in threads, on other systems than
+    Linux) there is no limit. A single call of C that runs on and on hears no signal, and is ended with its process.
+    """
+    if not (sys.platform.startswith("linux") and threading.current_thread() is threading.main_thread()):
+        yield
+        return
+    import resource
+
+    seconds = chosen_seconds(PLANNING_SECONDS)
+
+    def give_up(number: int, frame: object) -> None:
+        raise _PlanningTimeout
+
+    before = {what: resource.getrlimit(what) for what in (resource.RLIMIT_CPU, resource.RLIMIT_DATA)}
+    most = {
+        resource.RLIMIT_CPU: math.ceil(time.process_time()) + seconds,
+        resource.RLIMIT_DATA: _data() + most_memory(),
+    }
+    handler = signal.signal(signal.SIGXCPU, give_up)
+    timer = signal.setitimer(signal.ITIMER_PROF, seconds + GRACE)
+    try:
+        for what, (soft, hard) in before.items():
+            lower = [each for each in (most[what], soft, hard) if each != resource.RLIM_INFINITY]
+            resource.setrlimit(what, (min(lower), hard))
+        yield
+    except _PlanningTimeout:
+        raise ConfigError(
+            f"given up after {seconds} s of processor time: a task file asks for more work than any benchmark needs",
+            hint="`assay validate` finds it; ASSAY_LOOKING_SECONDS sets another limit.",
+        ) from None
+    finally:
+        for what, limits in before.items():
+            resource.setrlimit(what, limits)
+        signal.setitimer(signal.ITIMER_PROF, *timer)
+        signal.signal(signal.SIGXCPU, handler)
+
+
+def _data() -> int:
+    """Bytes that the process may write to now."""
+    with suppress(OSError), open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    return 0

@@ -11,6 +11,7 @@ from typing import Any
 
 _BRACE = re.compile(r"[{\[]")
 _FUNCTION_TAG = re.compile(r"<function=([\w.-]{1,64})>\s*(\{.*?\})\s*</function>", re.DOTALL)
+_UNREADABLE = re.compile("[\0\ud800-\udfff]")
 _MOST_PLACES = 200
 _MOST_TEXT = 100_000
 _MOST_LINE = 4_000
@@ -32,6 +33,15 @@ def plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
         with suppress(ValueError):  # what is no JSON stays text, which is the arguments of no call
             arguments = json.loads(arguments) if arguments.strip() else {}
     return {"name": given.get("name"), "arguments": {} if arguments is None else arguments}
+
+
+def readable(text: str) -> str:
+    """Text that every server and file takes: without NULs and halves of characters.
+
+    >>> readable("a\\0b\\ud800")
+    'a�b�'
+    """
+    return _UNREADABLE.sub("\ufffd", text)
 
 
 def calls_in_text(text: str, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

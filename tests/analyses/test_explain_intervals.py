@@ -120,3 +120,9 @@ def test_one_doc_more_says_nothing_of_its_kind() -> None:
     estimate = docs_estimate(sides)
     assert estimate.value == pytest.approx(1 / 6)
     assert estimate.low is None
+
+
+def test_a_doc_that_flips_but_for_rounding_has_an_interval_within_the_scores() -> None:
+    exact, rounded = (share_estimate(np.full(3, value), None, bounded=True) for value in (1.0, 1.0 - 1e-16))
+    assert (rounded.low, rounded.high) == (exact.low, exact.high)
+    assert exact.high == 1.0

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.analyses.made import write_run
+from tests.own_files import write_task
 
 import assay
 from assay.analyses.compare import CompareOptions, compare
@@ -95,6 +96,19 @@ def test_a_gate_against_identical_answers_passes(asked: dict[str, Path], baselin
     report = gate_against(asked["one"], asked[baseline], CompareOptions())
     assert report.outcome == "passed"
     assert {check.result.bound for check in report.checks if check.kind == "the same answers"} == {0.0}
+
+
+def test_a_group_of_tasks_on_the_same_docs_passes_against_itself(tmp_path: Path) -> None:
+    docs = [{"q": f"{i}?", "choices": ["a", "b"], "gold": i % 2} for i in range(20)]
+    fields = {"output_type": "multiple_choice", "doc_to_text": "q", "doc_to_choice": "choices", "doc_to_target": "gold"}
+    for name in ("one", "two"):
+        file = write_task(tmp_path, docs, name=name, **fields)
+        file.write_text(file.read_text().replace("two.jsonl", "one.jsonl"))
+    (tmp_path / "both.yaml").write_text("group: both\ntask: [one, two]\naggregate_metric_list: [{metric: acc}]\n")
+    assay.evaluate(model="dummy", tasks=[str(tmp_path / "both.yaml")], run_dir=str(tmp_path / "run"))
+    row = compare(tmp_path / "run", tmp_path / "run").row("both", "acc")
+    assert (row.difference.estimate.value, row.difference.p_value) == (0.0, 1.0)
+    assert gate_against(tmp_path / "run", tmp_path / "run", CompareOptions()).outcome == "passed"
 
 
 def test_answers_that_differ_are_not_identical_though_their_scores_are(tmp_path: Path) -> None:

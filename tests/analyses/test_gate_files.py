@@ -171,9 +171,9 @@ def test_one_doc_and_a_task_that_is_missing_are_said_in_words_that_fit(
     write_run(tmp_path / "base", {"one": {"acc,none": [1.0]}, "gone": {"acc,none": GOOD}})
     write_run(tmp_path / "new", {"one": {"acc,none": [1.0]}})
     _, out, _ = gate(capsys, tmp_path / "new", "--baseline", tmp_path / "base")
-    assert "CANNOT TELL  one acc,none: 1.0000 vs 1.0000 (n = 1, paired), no error bar, margin -0.01" in out
-    assert "cannot tell with 1 doc\n" in out
-    assert "FAIL  gone: only in the baseline" in out
+    assert re.search(r"CANNOT TELL +one acc,none: 1\.0000 vs 1\.0000 \(n = 1, paired\)", out)
+    assert "1 doc\n" in out, "not 1 docs"
+    assert re.search(r"FAIL +gone:", out)
 
 
 def test_answers_are_shown_as_the_filter_of_the_row_left_them(

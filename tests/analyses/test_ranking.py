@@ -102,7 +102,7 @@ def harmonic_run(folder: Path, right: int) -> Run:
 
 def test_a_number_that_is_undefined_in_many_replicates_gives_no_ranks(tmp_path: Path) -> None:
     runs = [harmonic_run(tmp_path, right) for right in (2, 3, 4)]
-    with pytest.raises(ConfigError, match=r"undefined in \d+% of the bootstrap replicates"):
+    with pytest.raises(ConfigError, match=r"undefined in \d+%"):
         rank(runs, RankOptions(tasks=("both",)))
 
 
@@ -126,10 +126,10 @@ def test_other_prompts_are_refused_unless_ignored(tmp_path: Path) -> None:
     a = made(tmp_path / "a", 0.6, 1)
     b = made(tmp_path / "b", 0.6, 2, prompts={"task": [f"other {i}" for i in range(400)]})
     runs = [open_run(a), open_run(b)]
-    with pytest.raises(ConfigError, match="prompts differ on 400 docs"):
+    with pytest.raises(ConfigError, match=r"\b400 docs"):
         rank(runs)
     (ranking,) = rank(runs, RankOptions(ignore_prompts=True))
-    assert "prompts differ on 400 docs" in ranking.notes[0]
+    assert "400 docs" in ranking.notes[0]
 
 
 def test_clusters_widen_the_ranges(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_clusters_of_a_table_widen_the_error_of_a_score(tmp_path: Path) -> None:
 def test_a_table_of_something_else_says_what_it_expected(tmp_path: Path) -> None:
     file = tmp_path / "other.csv"
     file.write_text("name,place\nx,1\n")
-    with pytest.raises(DataError, match="its columns are name, place"):
+    with pytest.raises(DataError, match="name, place"):
         open_runs(file)
 
 
@@ -315,9 +315,9 @@ def test_thin_with_few_runs_withholds_the_interval(tmp_path: Path) -> None:
     file = tmp_path / "scores.npz"
     np.savez(file, scores=values, runs=np.array([f"m{i}" for i in range(6)]), docs=np.arange(400))
     _, text = invoke(file, "--thin", 50)
-    assert "no interval at 95%: 6 runs allow at most 86%" in text
+    assert "at most 86%" in text
 
 
 def test_one_run_has_no_rank(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="ranking needs two runs"):
+    with pytest.raises(ConfigError, match="two runs"):
         rank([open_run(made(tmp_path / "only", 0.5, 1))])

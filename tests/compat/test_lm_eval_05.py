@@ -41,7 +41,7 @@ def test_multiple_inputs_vary_the_context(tmp_path: Path) -> None:
 def test_multiple_inputs_with_two_continuations_is_an_error(tmp_path: Path) -> None:
     docs = [{"question": ["a", "b"], "choices": ["x", "y"], "answer": 0}]
     task = load_task(choices(tmp_path, docs, "multiple_inputs: true\n"), "pick")
-    with pytest.raises(DataError, match="expected a list of one continuation"):
+    with pytest.raises(DataError, match="continuation"):
         task.build_all_requests()
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from tests.own_files import Told, command, function, run, write_task
 
+import assay
 from assay.config import load_yaml
 from assay.errors import AssayError, ConfigError, MissingPackage
 from assay.finished import export_run
 from assay.models import load_model
 
-SUMS = [{"question": f"{i}+1=", "answer": str(i + 1)} for i in range(4)]
+SUMS = [{"question": f"{i}+1=", "answer": str(i + 1), "options": [str(i), str(i + 1)], "gold": i % 2} for i in range(4)]
 GENERATION: dict[str, Any] = {"output_type": "generate_until", "doc_to_text": "question", "doc_to_target": "answer"}
 
 
@@ -94,6 +95,11 @@ def test_a_template_without_quotes_is_told_to_be_quoted(tmp_path, written):
         ({"doc_to_text": "{{qestion}}"}, "question"),
         ({"doc_to_text": "qestion", "language": "en"}, "question"),
         ({"doc_to_target": "anwser", "language": "en"}, "answer"),
+        ({"doc_to_choice": "optons", "doc_to_target": "gold", "output_type": "multiple_choice"}, "options"),
+        ({"doc_to_choice": "options", "doc_to_target": "golt", "output_type": "multiple_choice"}, "gold"),
+        ({"doc_to_choice": "optons", "doc_to_target": "gold", "style": "mc"}, "options"),
+        ({"doc_to_choice": "options", "doc_to_target": "golt", "style": "mc"}, "gold"),
+        ({"doc_to_choice": "optons", "doc_to_target": "golt", "output_type": "multiple_choice"}, "options"),
         ({"metric_list": ["accuracyy"]}, "acc"),
         ({"metric_list": ["exact_mach"]}, "exact_match"),
     ],
@@ -117,6 +123,13 @@ def test_an_argument_of_a_model_gets_a_suggestion():
     assert "Did you mean pretrained" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("name", ["smolm2-135m", "smollm2-135m"])
+def test_a_small_model_in_place_of_a_backend_gets_a_suggestion(name):
+    with pytest.raises(ConfigError) as caught:
+        load_model(name, {})
+    assert "--model hf --model_args pretrained=smollm2-135m" in str(caught.value.hint)
+
+
 def test_a_small_model_gets_a_suggestion(monkeypatch):
     pytest.importorskip("transformers")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -136,11 +149,14 @@ def test_a_device_that_is_not_there_is_not_proposed_again():
     assert "device_map" not in str(caught.value)
 
 
-def test_a_plot_is_an_svg_or_refused(tmp_path):
+def test_a_plot_is_an_svg_or_a_png_or_refused(tmp_path):
     found = run(write_task(tmp_path, SUMS, **GENERATION))
-    with pytest.raises(ConfigError, match="SVG"):
-        found.plot().save(tmp_path / "a.png")
-    assert not (tmp_path / "a.png").exists()
+    with pytest.raises(ConfigError, match="SVG or PNG"):
+        found.plot().save(tmp_path / "a.pdf")
+    assert not (tmp_path / "a.pdf").exists()
+    pytest.importorskip("resvg_py")
+    for each in (found.plot(), assay.compare(found, found).plot()):
+        assert each.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert found.plot().save(tmp_path / "a.svg").read_text().startswith("<svg")
 
 
@@ -159,3 +175,33 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, capsys, monkeypatch):
     with pytest.raises(ConfigError):
         export_run(place, "csv", tmp_path / "out" / "deep")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_error_in_the_code_of_a_model_names_its_line(tmp_path, capsys):
+    (tmp_path / "own.py").write_text(
+        "from assay.models import LM\n\n\nclass Own(LM):\n"
+        "    def loglikelihood(self, requests):\n        raise RuntimeError('no such layer')\n\n"
+        "    generate_until = loglikelihood_rolling = loglikelihood\n"
+    )
+    file = write_task(tmp_path, SUMS, **GENERATION)
+    said = command(
+        capsys,
+        "run",
+        "--model",
+        f"{tmp_path / 'own.py'}:Own",
+        "--tasks",
+        file,
+        "--run_dir",
+        tmp_path / "run",
+        "--store",
+        tmp_path / "store.db",
+    )
+    assert (said.code, f"{tmp_path / 'own.py'}:6: RuntimeError: no such layer" in said.err) == (3, True)
+    assert ("--debug" in said.err, "Traceback" in said.err) == (True, False)
+
+
+def test_a_python_file_in_place_of_a_task_file_is_told_how_it_is_named(tmp_path, capsys):
+    file = tmp_path / "own.py"
+    file.write_text("class Own:\n    NAME = 'Own'\n    x: int = 1\n    y = {'a': 1}\n")
+    said = command(capsys, "run", "--model", "dummy", "--tasks", file)
+    assert (said.code, f"--include_path {file} --tasks NAME" in " ".join(said.err.split())) == (2, True), said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import threading
@@ -29,6 +30,10 @@ class FakeHub:
         self.faults: dict[str, list[str]] = {}
         """File name, or `api`, to what goes wrong, in turn: 429, 503, cut, wrong, stall (half of it, and then nothing)."""
         self.stalled = threading.Event()
+        self.pulls: dict[str, dict[str, bytes]] = {}
+        """Pull requests: repository to the files that were proposed."""
+        self.writers: set[str] = set()
+        """Tokens that may write."""
         self.address = ""
 
     def add(self, repo: str, files: dict[str, bytes | str], kind: str = "dataset", revision: str = "main") -> None:
@@ -69,6 +74,33 @@ class Handler(BaseHTTPRequestHandler):
             self.resolve(parts)
 
     do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        """Pull requests to models, as `create_commit` sends them: first what kind each file is, then all of them."""
+        url = urlsplit(self.path)
+        self.hub.asked.append((self.command, url.path))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        owner, name, verb, revision = url.path.split("/")[3:] or [""] * 4
+        if url.path == "/api/validate-yaml":
+            self.send_json({"errors": [], "warnings": []})
+        elif (self.headers.get("Authorization") or "").removeprefix("Bearer ") not in self.hub.writers:
+            self.send_json({"error": "You are not allowed to write"}, 403)
+        elif verb == "preupload":
+            paths = [file["path"] for file in json.loads(body)["files"]]
+            kinds = [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]
+            self.send_json({"files": kinds})
+        else:
+            assert (verb, revision, url.query) == ("commit", "main", "create_pr=1")
+            lines = [json.loads(line) for line in body.splitlines()]
+            files = [line["value"] for line in lines if line["key"] == "file"]
+            self.hub.pulls[f"{owner}/{name}"] = {file["path"]: base64.b64decode(file["content"]) for file in files}
+            where = f"{self.hub.address}/{owner}/{name}"
+            told = {
+                "commitUrl": f"{where}/commit/{COMMIT}",
+                "commitOid": COMMIT,
+                "pullRequestUrl": f"{where}/discussions/1",
+            }
+            self.send_json(told)
 
     def answer_api(self, parts: list[str], query: str) -> None:
         kind, cut = parts[0].removesuffix("s"), next(i for i, p in enumerate(parts) if p in ("revision", "tree"))

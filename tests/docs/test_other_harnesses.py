@@ -17,5 +17,7 @@ def test_compare_and_rank_two_logs_of_inspect(capsys: pytest.CaptureFixture[str]
     assert code == 0
     assert (rows["match"]["a"], rows["match"]["b"]) == pytest.approx((5 / 6, 2 / 3))
     code, shown, _ = call(capsys, "rank", LOGS / "a.eval", LOGS / "b.eval", "--metric", "pass^3(match)", "--json")
+    code, again, _ = call(capsys, "rank", LOGS, "--metric", "pass^3(match)", "--json")
+    assert json.loads(again)["rankings"][0]["runs"] == json.loads(shown)["rankings"][0]["runs"]
     scores = [run["score"] for run in json.loads(shown)["rankings"][0]["runs"]]
     assert (code, scores) == (0, pytest.approx([5 / 6, 0.0]))

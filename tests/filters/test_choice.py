@@ -119,7 +119,7 @@ def test_the_filter_flags_what_it_cannot_read_and_keeps_the_rule() -> None:
 
 
 def test_a_doc_without_choices_is_an_error_that_names_its_columns() -> None:
-    with pytest.raises(DataError, match="no list of choices in the column 'choices'"):
+    with pytest.raises(DataError, match="column 'choices'"):
         Choice().apply([["B"]], [{"question": "?"}])
 
 

@@ -6,6 +6,7 @@ are checked in under `genuine/<name>`, beside the version that wrote them. Tests
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,12 +25,41 @@ class Maker(NamedTuple):
     unpinned: tuple[str, ...] = ()
     """Requirements whose pins are newer than what can be had everywhere: any version does for writing a log; and those
     that the package forgets."""
+    only: tuple[str, ...] = ()
+    """What to install in place of all that the package lists."""
 
 
 MAKERS = {
+    "eee": Maker("every-eval-ever==0.3.0", "python3.12", unpinned=("inspect-ai==0.3.285",)),
+    "evalframework": Maker("eval-framework==0.15.4", "python3.12"),
     "harbor": Maker("harbor==0.25.0", "python3.12", unpinned=("certifi",)),
     "inspect": Maker("inspect-ai==0.3.285"),
+    "inspectevals": Maker("inspect-evals==0.26.0", unpinned=("inspect-ai==0.3.285", "email-validator")),
+    "lighteval": Maker("lighteval==0.13.0", unpinned=("xxhash<4",)),
     "nemo": Maker("nemo-evaluator==0.3.0", "python3.12", unpinned=("scipy",)),
+    "openai": Maker(
+        "evals==3.0.1.post1",
+        only=(
+            "openai>=1",
+            "tiktoken",
+            "blobfile",
+            "backoff",
+            "numpy",
+            "pyyaml",
+            "sacrebleu",
+            "filelock",
+            "pydantic",
+            "tqdm",
+            "mock",
+            "requests",
+            "pandas",
+            "zstandard",
+            "lz4",
+            "termcolor",
+            "snowflake-connector-python",
+        ),
+    ),
+    "verifiers": Maker("verifiers==0.4.0", "python3.12"),
 }
 
 
@@ -45,7 +75,7 @@ def interpreter(name: str, maker: Maker) -> Path:
         listed = subprocess.run([str(python), "-c", listing], check=True, capture_output=True, text=True).stdout
         needed = [line for line in listed.splitlines() if "extra ==" not in line]
         needed = [line for line in needed if not line.startswith(maker.unpinned or ("-",))]
-        subprocess.run([*install, *needed, *maker.unpinned], check=True)
+        subprocess.run([*install, *(maker.only or needed), *maker.unpinned], check=True)
         (folder / ".installed").touch()
     return python
 
@@ -53,9 +83,12 @@ def interpreter(name: str, maker: Maker) -> Path:
 def make(name: str) -> None:
     maker = MAKERS[name]
     python = interpreter(name, maker)
-    script = Path(shutil.copy(HERE / "makers" / f"{name}_logs.py", ENVIRONMENTS))
+    script = shutil.copytree(HERE / "makers", ENVIRONMENTS / "makers", dirs_exist_ok=True) / f"{name}_logs.py"
     with tempfile.TemporaryDirectory(dir=ENVIRONMENTS) as made:
-        subprocess.run([str(python), str(script), made], check=True, cwd=made)
+        # Files tell of the home of their writer, where its caches are.
+        subprocess.run(
+            [str(python), str(script), made], check=True, cwd=made, env={**os.environ, "HOME": str(ENVIRONMENTS)}
+        )
         target = HERE / name
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(made, target)

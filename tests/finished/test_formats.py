@@ -123,7 +123,7 @@ def test_every_run_becomes_a_run_directory_with_the_same_docs_and_values(tmp_pat
         assert list(old) == list(new)
         for key, column in old.items():
             assert new[key].docs.tolist() == column.docs.tolist()
-            assert new[key].values.tolist() == column.values.tolist()
+            assert json.dumps(new[key].values.tolist()) == json.dumps(column.values.tolist())
             assert (new[key].requests is None) == (column.requests is None)
             if column.requests is not None:
                 assert new[key].requests.tolist() == column.requests.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,17 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from tests.analyses.test_verbs import call
+from tests.data.fake_hub import FakeHub, serving
 from tests.run.test_run import bench, run  # noqa: F401  `bench` is a fixture
 
 from assay.cli.entry import main
 from assay.errors import ConfigError
-from assay.finished import export_run, open_run
+from assay.finished import export_run, open_run, propose_run
 from assay.finished.publishing import to_eval_results
 from assay.results import RunResult
 
+Capture = pytest.CaptureFixture[str]
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 UNCERTAINTY = {
     "properties": {
@@ -148,6 +152,78 @@ def test_a_model_card_is_read_by_the_hubs_own_library(finished: Path) -> None:
     }
 
 
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    with serving() as hub:
+        hub.writers.add("hf_mine")
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        monkeypatch.setenv("HF_TOKEN", "hf_mine")
+        yield hub
+
+
+def entry(dataset: str, value: float, named: str) -> dict[str, Any]:
+    """As a model card has it."""
+    metric = {"type": "acc", "value": value, "name": named}
+    about = {"name": "colours", "type": dataset, "config": "main", "split": "test", "revision": "c" * 40}
+    return {"task": {"type": "text-generation"}, "dataset": about, "metrics": [metric]}
+
+
+def test_results_are_proposed_to_the_models_repository(finished: Path, hub: FakeHub, capsys: Capture) -> None:
+    words = ("export", finished, "--to", "eval-results", "-o", finished / "out", "--pull_request", "me/echo")
+    code, out, err = call(capsys, *words)
+    assert (code, out.strip()) == (0, f"{hub.address}/me/echo/discussions/1"), err
+    written = (finished / "out/.eval_results/colours.yaml").read_bytes()
+    assert hub.pulls == {"me/echo": {".eval_results/colours.yaml": written}}
+
+
+def test_a_model_card_keeps_what_it_says_and_gets_the_new_numbers(finished: Path, hub: FakeHub) -> None:
+    (path,) = export_run(finished, "model-card", finished / "out")
+    measured = yaml.safe_load(path.read_text())["model-index"][0]["results"][0]
+    outdated = {
+        **measured,
+        "metrics": [{**measured["metrics"][0], "value": 0.1, "name": "acc, 95% interval 0 to 0.2, Assay 0"}],
+    }
+    theirs = [entry("own/other", 0.25, "theirs"), entry("own/colours", 0.5, "theirs"), outdated]
+    old = yaml.safe_dump({"license": "mit", "model-index": [{"name": "Echo", "results": theirs}]})
+    hub.add("me/echo", {"README.md": f"---\n{old}---\n# Echo\nIt echoes.\n"}, kind="model")
+    for each in (1, 2):
+        assert propose_run(finished, "model-card", finished / "out", "me/echo").endswith("/discussions/1")
+        (card,) = hub.pulls["me/echo"].values()
+        text = card.decode()
+        assert "It echoes." in text
+        data = yaml.safe_load(text.split("---")[1])
+        assert data["license"] == "mit"
+        (index,) = data["model-index"]
+        found = [
+            (r["dataset"]["type"], m["type"], m["name"] == "theirs") for r in index["results"] for m in r["metrics"]
+        ]
+        assert sorted(found) == [
+            ("own/colours", "acc", False),
+            ("own/colours", "acc", True),
+            ("own/colours", "acc_norm", False),
+            ("own/other", "acc", True),
+        ], each
+        hub.files.clear()
+        hub.add("me/echo", {"README.md": card}, kind="model")
+
+
+def test_a_repository_without_a_card_gets_one(finished: Path, hub: FakeHub) -> None:
+    hub.add("me/echo", {"config.json": "{}"}, kind="model")
+    propose_run(finished, "model-card", finished / "out", "me/echo")
+    assert b"own/colours" in hub.pulls["me/echo"]["README.md"]
+
+
+def test_what_cannot_be_proposed_is_refused_in_a_line(
+    finished: Path, hub: FakeHub, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("export", finished, "-o", finished / "out", "--pull_request", "me/echo", "--to")
+    code, _, err = call(capsys, *words, "csv")
+    assert (code, "eval-results, model-card" in err, (finished / "out").exists()) == (2, True, False)
+    monkeypatch.setenv("HF_TOKEN", "hf_somebody")
+    code, _, err = call(capsys, *words, "eval-results")
+    assert (code, "403" in err, "HF_TOKEN" in err, "hf_somebody" in err) == (3, True, True, False)
+
+
 def test_every_eval_ever_holds_every_number_with_its_interval_and_every_answer(finished: Path) -> None:
     words: dict[str, Any] = {"organization": "Us", "relationship": "first_party"}
     path, samples = export_run(finished, "eee", finished / "out", **words)
@@ -173,6 +249,14 @@ def test_every_eval_ever_holds_every_number_with_its_interval_and_every_answer(f
     assert [each.read_bytes() for each in again] == [path.read_bytes(), samples.read_bytes()]
 
 
+def test_a_developer_stands_with_the_record_and_with_every_sample(finished: Path) -> None:
+    path, samples = export_run(finished, "eee", finished / "out", developer="us")
+    about = json.loads(path.read_text())["model_info"]
+    assert (about["id"], about["developer"]) == ("us/Echo", "us")
+    assert {json.loads(line)["model_id"] for line in samples.read_text().splitlines()} == {"us/Echo"}
+    assert path.parent == finished / "out/data/assay/us/Echo"
+
+
 def test_withheld_numbers_are_not_published(finished: Path) -> None:
     result = RunResult.load(finished)
     task = result.tasks["colours"]
@@ -180,7 +264,7 @@ def test_withheld_numbers_are_not_published(finished: Path) -> None:
         task, scores={key: replace(score, withheld="too many failed") for key, score in task.scores.items()}
     )
     spoiled_run = replace(open_run(finished), result=replace(result, tasks={**result.tasks, "colours": spoiled}))
-    with pytest.raises(ConfigError, match="no task of this run"):
+    with pytest.raises(ConfigError, match="task"):
         to_eval_results(spoiled_run, finished / "out")
 
 

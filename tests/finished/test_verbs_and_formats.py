@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.analyses.made import write_run
 from tests.analyses.test_verbs import call
 from tests.finished.test_genuine import GENUINE
-from tests.finished.test_readers import LM_EVAL, lighteval_rows, write_lighteval
+from tests.finished.test_readers import LM_EVAL, MINI
 
 from assay.finished import RUN_FORMATS, open_run
 from assay.view.library import Library
@@ -63,7 +64,11 @@ MAKERS: dict[str, tuple[Callable[[Path, list[float]], Path], str, str]] = {
     "harbor": (copy_genuine("harbor"), "adhoc", "reward,none"),
     "inspect": (copy_genuine("inspect"), "sums", "match,none"),
     "nemo-evaluator": (copy_genuine("nemo"), "sums", "reward,none"),
-    "lighteval": (lambda path, scores: write_lighteval(path, lighteval_rows(scores)), "gsm8k|5", "em,none"),
+    "lighteval": (copy_genuine("lighteval"), "sums|0", "em,none"),
+    "eee": (copy_genuine("eee"), "sums", "accuracy,none"),
+    "eval-framework": (copy_genuine("evalframework"), "Sums", "Accuracy Completion,none"),
+    "openai-evals": (copy_genuine("openai"), "sums", "accuracy,none"),
+    "verifiers": (copy_genuine("verifiers"), "verifiers_logs", "reward,none"),
     "table": (make_table, "scores", "score,none"),
 }
 
@@ -109,6 +114,28 @@ def test_gate(runs: Runs, capsys: Capture) -> None:
     assert as_json(capsys, "gate", good, "--threshold", "0.5", *words)["outcome"] == "passed"
 
 
+def test_ci_takes_it_as_a_baseline_or_says_that_it_is_on_other_docs(
+    runs: Runs, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, good, _, task, _ = runs
+    monkeypatch.chdir(tmp_path)
+    data = MINI / "data/sums.jsonl" if name == "lm-eval" else tmp_path / "docs.jsonl"
+    (tmp_path / "docs.jsonl").write_text('{"a": 1, "b": 2, "answer": "3"}\n' * 2)
+    own = yaml.safe_load((MINI / "sums.yaml").read_text())
+    (tmp_path / "own.yaml").write_text(
+        json.dumps({**own, "task": task, "dataset_kwargs": {"data_files": {"test": str(data)}}})
+    )
+    rule = "any task: not worse than 0.9"
+    models = [{"name": "small", "model": "dummy"}]
+    file = {"models": models, "tasks": ["own.yaml"], "baseline": str(good), "rules": [rule], "budget": {"docs": 24}}
+    (tmp_path / "assay.yaml").write_text(json.dumps(file))
+    code, out, err = call(capsys, "ci", "--json")
+    if name == "lm-eval":
+        assert (code, json.loads(out)["outcome"]) == (0, "passed"), err
+    else:
+        assert (code, "none of the docs" in err, str(good) in err) == (2, True, True), err
+
+
 def test_power(runs: Runs, capsys: Capture) -> None:
     _, good, bad, task, metric = runs
     words = ("--from", good, "--from", bad, "--tasks", task, "--metric", metric, "--effect", "0.1", "--json")
@@ -139,7 +166,7 @@ def test_report(runs: Runs, capsys: Capture, tmp_path: Path) -> None:
         assert "0.75" in (tmp_path / f"out.{ending}").read_text()
 
 
-@pytest.mark.parametrize("to", ["assay", "lm-eval", "inspect", "csv", "jsonl", "parquet", "eee"])
+@pytest.mark.parametrize("to", ["assay", "lm-eval", "inspect", "csv", "jsonl", "parquet", "eee", "harbor"])
 def test_export(runs: Runs, capsys: Capture, to: str, tmp_path: Path) -> None:
     _, good, _, task, _ = runs
     code, out, err = call(capsys, "export", good, "--to", to, "-o", tmp_path / "out")
@@ -150,7 +177,7 @@ def test_export(runs: Runs, capsys: Capture, to: str, tmp_path: Path) -> None:
         assert all(Path(line).stat().st_size for line in out.splitlines())
     if RUN_FORMATS[to].read is not None:
         again = open_run(tmp_path / "out")
-        values = {round(float(column.values.mean()), 9) for column in again.columns(task).values()}
+        values = {round(float(c.values.mean()), 9) for c in again.columns(task).values() if c.is_numeric}
         assert 0.75 in values
 
 

@@ -37,9 +37,7 @@ def test_a_name_decides() -> None:
     assert at_two("exact", compiles=drawn(4), exact=drawn(1)).estimate.value == pytest.approx(0.5)
     assert at_two("pass@2", compiles=drawn(4), pass_at_1=drawn(1)).estimate.value == pytest.approx(0.5)
     assert at_two("pass@2", {"of": "exact"}, compiles=drawn(4), exact=drawn(1)).estimate.value == pytest.approx(0.5)
-    assert at_two("pass@2", {"of": "absent"}, exact=drawn(1)).estimate.undefined == (
-        "t has no counts of draws of 'absent' under filter 'none'"
-    )
+    assert "'absent'" in (at_two("pass@2", {"of": "absent"}, exact=drawn(1)).estimate.undefined or "")
 
 
 def test_a_task_that_reports_the_pass_at_k_keeps_it() -> None:
@@ -49,7 +47,8 @@ def test_a_task_that_reports_the_pass_at_k_keeps_it() -> None:
 
 def test_another_pass_at_k_without_counts_is_no_reason_to_count_something_else() -> None:
     found = at_two("pass@2", compiles=drawn(4), pass_at_1=mean_score(np.full(10, 1 / 3)))
-    assert found.estimate.undefined.startswith("t reports pass@1 without counts of draws")
+    assert found.estimate.value is None
+    assert "reports pass@1" in (found.estimate.undefined or "")
 
 
 def test_a_name_that_says_another_k_is_refused() -> None:

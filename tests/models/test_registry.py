@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.compat.lm_eval.model_adapter import AdaptedLM
 from assay.errors import ConfigError, ModelError
 from assay.instance import Instance, Response
 from assay.models import LM, MODELS, load_model
 from assay.models.dummy import DummyLM
+from assay.models.ngram import NgramLM
 
 LM_EVAL_STYLE = '''
 class Foreign:
@@ -243,3 +245,12 @@ def test_backends_are_known_by_their_classes_without_loading_torch() -> None:
     code = "import sys; from assay.models import MODELS; print(MODELS['hf'].FILE_ARGUMENTS, MODELS['vllm'].FILE_ARGUMENTS, 'torch' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "('pretrained', 'tokenizer', 'peft') () False\n"
+
+
+def test_people_read_the_name_that_they_type_and_derived_classes_have_their_own() -> None:
+    class Mine(DummyLM):
+        pass
+
+    assert [make().info().name for make in (DummyLM, NgramLM, Mine)] == ["dummy", "ngram", "Mine"]
+    results = assay.evaluate(model=DummyLM(), tasks=["demo_agreement"], limit=2, bootstrap_iters=0)
+    assert results.model_name == "dummy"

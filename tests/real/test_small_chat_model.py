@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.results import MetricKey
+from assay.results import MetricKey, RunResult
 
 ROOT = Path(__file__).parents[2]
 MODEL = Path(os.environ.get("ASSAY_TEST_CHAT_MODEL", ROOT / ".cache" / "chat-model" / "model.gguf"))
@@ -54,7 +54,7 @@ def url() -> Iterator[str]:
         process.terminate()
 
 
-def evaluate(url: str, *tasks: str, docs: int = DOCS, **more: Any) -> assay.Results:
+def evaluate(url: str, *tasks: str, docs: int = DOCS, **more: Any) -> RunResult:
     arguments = {"base_url": url, "model": "qwen", "num_concurrent": 1}
     return assay.evaluate(
         model="local-chat-completions",
@@ -70,7 +70,7 @@ def evaluate(url: str, *tasks: str, docs: int = DOCS, **more: Any) -> assay.Resu
     )
 
 
-def score(result: assay.Results, task: str, metric: str, filter_name: str = "none") -> Any:
+def score(result: RunResult, task: str, metric: str, filter_name: str = "none") -> Any:
     return result.tasks[task].scores[MetricKey(metric, filter_name)].estimate
 
 
@@ -78,7 +78,8 @@ def score(result: assay.Results, task: str, metric: str, filter_name: str = "non
     ("task", "metric", "filter_name", "published"),
     [
         ("humaneval_instruct", "pass@1", "create_test", 0.707),
-        ("mbpp_instruct", "pass_at_1", "extract_code", 0.692),
+        # The 69.2 % that are published are of EvalPlus's 378 problems, which are worded anew and say more.
+        ("mbpp_instruct", "pass@1", "create_test", None),
         ("gsm8k", "exact_match", "flexible-extract", None),
         ("ifeval", "prompt_level_loose_acc", "none", None),
     ],

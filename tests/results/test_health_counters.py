@@ -75,6 +75,7 @@ def test_every_count_of_health_has_a_row() -> None:
     counts = {name for name, value in vars(Health()).items() if type(value) is int and name != "docs"}
     by_filter = {row.name for row in health_counters() if row.per_filter}
     of_programs = {"not_independent", "weak_sandbox"}  # in files of tasks that run programs only
-    assert {row.name for row in health_counters()} == counts | by_filter | of_programs
+    of_agents = {"begun_anew", "draws_failed", "limited", "looping", "text_protocol"}
+    assert {row.name for row in health_counters()} == counts | by_filter | of_programs | of_agents
     assert all(row.description for row in health_counters())
     assert {"not_in_top", "unscored"} <= set(doc_flags())

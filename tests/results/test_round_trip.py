@@ -99,7 +99,7 @@ def results(draw: st.DrawFn) -> RunResult:
         model=draw(plain),
         config=draw(plain.map(lambda d: {k: v for k, v in d.items() if k not in ("seed", "system_instruction")})),
         environment=draw(plain.map(lambda d: {k: v for k, v in d.items() if k != "packages"})),
-        date=draw(numbers),
+        date=draw(st.floats(0, 4e9)),
         seconds=draw(numbers),
         notes=tuple(draw(st.lists(names, max_size=2))),
         origin=draw(names),

@@ -103,7 +103,7 @@ def test_a_run_says_it_before_the_first_request(tmp_path: Path) -> None:
     head = f"dataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path}/docs.jsonl}}}}\ntest_split: test\n"
     body = "output_type: generate_until\ndoc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 4}\n"
     (tmp_path / "long.yaml").write_text(f"task: long\n{head}{body}")
-    with pytest.raises(ConfigError, match="long: 1 of 1 prompts are longer"):
+    with pytest.raises(ConfigError, match="long: 1 of 1 prompts"):
         assay.evaluate(
             model=Stops(20, cuts=False), tasks=["long"], include_path=[str(tmp_path)], store=str(tmp_path / "s")
         )

@@ -77,7 +77,7 @@ def test_what_is_in_the_store_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_model_without_prices_would_never_reach_it(tmp_path: Path) -> None:
-    with FaultyServer() as server, pytest.raises(ConfigError, match="max_cost needs the model's prices"):
+    with FaultyServer() as server, pytest.raises(ConfigError, match=r"max_cost.*prices"):
         evaluate(tmp_path, server, max_cost=5, model_args={"max_gen_toks": 8})
 
 

@@ -10,7 +10,8 @@ import pytest
 import assay
 from assay.errors import ConfigError
 from assay.results import Health, MetricKey
-from assay.stats import ConfidenceSequence, StoppingRule, docs_or_draws, mean_estimate
+from assay.scoring.scorers import variance_of_mean
+from assay.stats import ConfidenceSequence, StoppingRule, docs_or_draws, mean_estimate, over_draws
 
 TASKS = ["demo_agreement", "demo_reflexives"]
 
@@ -77,20 +78,72 @@ def test_a_repeated_score_says_how_much_of_its_error_is_docs_and_how_much_draws(
     """Half of the docs are always right, and the others by the toss of a coin."""
     rng = np.random.default_rng(0)
     right = np.concatenate([np.full(400, 4), rng.binomial(4, 0.5, 400)])
-    counts = np.column_stack([np.full(800, 4), right])
-    found = docs_or_draws(counts, mean_estimate(right / 4).stderr)
+    found = docs_or_draws(of_right(right, 4), mean_estimate(right / 4).stderr)
     assert found is not None
     # Docs vary by 1/16, and the mean of four draws by 1/16 on half of the docs.
     assert found.draw_share == pytest.approx((1 / 32) / (1 / 16 + 1 / 32), abs=0.04)
     assert found.draws_for_half is None
     assert found.docs_for_half == 3200
     coins = rng.binomial(4, 0.5, 800)
-    tossed = docs_or_draws(np.column_stack([np.full(800, 4), coins]), mean_estimate(coins / 4).stderr)
+    tossed = docs_or_draws(of_right(coins, 4), mean_estimate(coins / 4).stderr)
     assert tossed is not None
     assert tossed.draw_share > 0.9
     assert tossed.draws_for_half is not None
     assert 12 <= tossed.draws_for_half <= 40
-    assert docs_or_draws(np.column_stack([np.ones(9), np.ones(9)]), 0.1) is None
+    assert docs_or_draws([], 0.1) is None
+
+
+def of_right(right: np.ndarray, draws: int) -> list[tuple[int, float]]:
+    """The draws of each doc and the variance of their mean, where so many of them are right."""
+    return [(draws, variance_of_mean([1.0] * int(c) + [0.0] * int(draws - c))) for c in right]
+
+
+def test_graded_draws_are_told_from_docs_too(tmp_path: Path) -> None:
+    """Metrics with values between 0 and 1, and beyond, of three answers to each doc."""
+    (tmp_path / "docs.jsonl").write_text("".join(f'{{"q": "{i} + {i}", "a": "{i}"}}\n' for i in range(30)))
+    (tmp_path / "u.py").write_text(
+        "import zlib\ndef wide(references, predictions, **_):\n"
+        "    return float(zlib.crc32((predictions[0] + references[0]).encode()) % 10000)\n"
+        "def share(references, predictions, **_):\n    return wide(references, predictions) / 10000\n"
+    )
+    (tmp_path / "t.yaml").write_text(
+        "task: graded\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ntest_split: test\n"
+        "output_type: generate_until\ndoc_to_text: '{{q}} ='\ndoc_to_target: '{{a}}'\nrepeats: 3\n"
+        "generation_kwargs: {do_sample: true, temperature: 1.0, max_gen_toks: 8}\n"
+        "filter_list: [{name: all, filter: [{function: take_first_k, k: 3}]}]\n"
+        "metric_list: [{metric: !function u.share, reducer: mean}, {metric: !function u.wide, reducer: mean}]\n"
+    )
+    result = assay.evaluate(model="dummy", tasks=[str(tmp_path / "t.yaml")], population="docs")
+    for metric in ("share", "wide"):
+        estimate = result["graded"][metric]
+        about = [note for note in result.remarks if note.startswith(f"graded {metric}")]
+        assert any("% docs" in note for note in about)
+        own = next(note for note in about if "own mean" in note)
+        low, high = (float(each) for each in own.split("[")[1].split("]")[0].split(","))
+        assert low < estimate.value < high
+        assert high - low < 1.3 * (estimate.high - estimate.low)
+
+
+@pytest.mark.parametrize("draws", [2, 6])
+@pytest.mark.parametrize("docs", [8, 80])
+@pytest.mark.parametrize("spread", ["coins", "sure or a coin", "near 1"])
+def test_the_interval_of_these_docs_own_mean_holds_it(spread: str, docs: int, draws: int) -> None:
+    rng, held, times = np.random.default_rng(docs * draws), 0, 400
+    chances = {"coins": [0.5], "sure or a coin": [0.0, 1.0, 1.0, 0.5], "near 1": [0.97]}[spread]
+    for _ in range(times):
+        p = rng.choice(chances, docs)
+        right = rng.binomial(draws, p)
+        found = over_draws(float(right.mean() / draws), of_right(right, draws), bounded=True)
+        held += found.low <= p.mean() <= found.high
+    assert held / times > 0.9
+
+
+def test_draws_that_never_differ_leave_an_interval_for_shares_and_none_for_other_scores() -> None:
+    same = [(4, 0.0)] * 5
+    share = over_draws(1.0, same, bounded=True)
+    assert share.low is not None
+    assert share.low < 0.9
+    assert over_draws(7.0, same, bounded=False).low is None
 
 
 def test_draws_and_docs_are_told_apart_in_a_run_and_for_its_own_docs(tmp_path: Path) -> None:

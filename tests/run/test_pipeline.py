@@ -21,6 +21,7 @@ class Scripted:
     """Answers with the number of the round, and writes down what it was given."""
 
     windows_at_once = 1
+    takes_steps = True
 
     def __init__(self, window_requests: int = 20, fails_at: int | None = None) -> None:
         self.window_requests, self.fails_at = window_requests, fails_at

@@ -7,7 +7,7 @@ import pytest
 
 from assay.metrics import AGGREGATIONS, Aggregation
 from assay.results import DocIds, Numbers
-from assay.run.summarize import places_of
+from assay.run.task_scores import places_of
 from assay.scoring import estimate
 
 

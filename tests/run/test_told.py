@@ -26,7 +26,7 @@ def store(tmp_path, monkeypatch) -> None:
 def test_a_number_of_shots_that_a_task_fixes_is_told(tmp_path, name, shots):
     file = write_task(tmp_path, SUMS, **GENERATION, num_fewshot=0)
     with pytest.warns(UserWarning, match=f"num_fewshot 5, because the task fixes {shots}"):
-        run(file if name == "mine" else name, num_fewshot=5, limit=2)
+        run(file if name == "mine" else name, num_fewshot=5, limit=2, store=str(tmp_path / "store.db"))
 
 
 def test_a_number_of_shots_that_is_used_is_not_told(tmp_path, recwarn):

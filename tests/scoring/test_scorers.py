@@ -138,7 +138,7 @@ def test_draws_are_scored_one_by_one_and_reduced():
         task = config(filter_list=keep_all, metric_list=[{"metric": "exact_match", "reducer": reducer}], repeats=4)
         found = score(task, doc)
         assert found.sample_scores["exact_match", "all"] == [expected]
-        assert found.columns["exact_match", "all"].draws == [(4, 3)]
+        assert found.columns["exact_match", "all"].draw_counts == [(4, 3)]
 
 
 def test_a_number_is_compared_with_every_draw_as_text():
@@ -146,7 +146,7 @@ def test_a_number_is_compared_with_every_draw_as_text():
     task = config(filter_list=keep_all, metric_list=["exact_match", {"metric": "maj@k", "k": 2}], repeats=2)
     found = score(task, generation("5", "5", target=5), generation("5", "6", target=6.0, doc_id=1))
     assert found.sample_scores == {("exact_match", "all"): [1.0, 0.0], ("maj@2", "all"): [1.0, 0.0]}
-    assert found.columns["exact_match", "all"].draws == [(2, 2), (2, 0)]
+    assert found.columns["exact_match", "all"].draw_counts == [(2, 2), (2, 0)]
 
 
 def test_metrics_that_want_all_draws_get_them():

@@ -160,3 +160,47 @@ def test_a_key_that_stands_twice_is_refused(sealed: Path, tmp_path: Path, member
     files[member] = text.replace("{", '{"format": 1, "format": 1,', 1).encode()
     with pytest.raises(AssayError, match="twice"):
         verify_bundle(write(tmp_path / "twice.zip", files, sealed=member != "seal.json"), Sources(docs="bundle"))
+
+
+def objects(value: Any, place: Place = ()) -> Iterator[Place]:
+    if isinstance(value, dict):
+        yield place
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from objects(each, (*place, key))
+
+
+def unnoticed_additions(sealed: Path, folder: Path, step: int) -> list[tuple[str, Place]]:
+    files, missed, number = members(sealed), [], 0
+    for name in ("seal.json", "run.json", "results.json"):
+        for place in objects(json.loads(files[name])):
+            number += 1
+            data = json.loads(files[name])
+            here = data
+            for key in place:
+                here = here[key]
+            here["certified"] = "by nobody"
+            if number % step and place:
+                continue
+            path = reseal(folder / "added.zip", {**files, name: json.dumps(data).encode()}, name)
+            try:
+                found = verify_bundle(path, Sources(docs="bundle"))
+            except AssayError:
+                continue
+            if found.passed and not is_named(name, (*place, "certified"), found.not_checked):
+                missed.append((name, place))
+    return missed
+
+
+def test_what_was_added_to_a_bundle_is_found_or_named(sealed: Path, tmp_path: Path) -> None:
+    assert unnoticed_additions(sealed, tmp_path, 10) == []
+
+
+@pytest.mark.wide
+def test_whatever_was_added_to_a_bundle_is_found_or_named(sealed: Path, tmp_path: Path) -> None:
+    assert unnoticed_additions(sealed, tmp_path, 1) == []
+
+
+def test_a_file_that_no_seal_has_is_found(sealed: Path, tmp_path: Path) -> None:
+    files = {**members(sealed), "README.md": b"certified"}
+    found = verify_bundle(write(tmp_path / "added.zip", files, sealed=True), Sources(docs="bundle"))
+    assert [str(each) for each in found.differences] == ["README.md is nothing that a seal has"]

@@ -14,7 +14,7 @@ from assay.groups import Aggregator, Group, GroupManager, StandardGroup
 from assay.instance import Instance
 from assay.metrics import METRICS
 from assay.results import MetricKey
-from assay.scoring import MCResult, ScoringResult
+from assay.scoring import MCResult, MultipleChoiceScorer, ScoringResult
 from assay.tasks import BaseTask, GenerateTask, MCStyle, Task
 
 SUMS = [{"q": f"{i}+1=", "a": str(i + 1)} for i in range(4)]
@@ -288,3 +288,14 @@ def test_a_class_may_set_its_config(tmp_path):
     fields = {"output_type": "generate_until", "doc_to_text": "q", "doc_to_target": "q", "metric_list": ["exact_match"]}
     file = write_task(tmp_path, SUMS, CLASS, **fields, **{"class": function("u.Settled")})
     assert value(run(file, Told(right)), "exact_match") == 1.0
+
+
+def test_requests_whose_answer_is_no_list_are_scored_as_the_walkthrough_shows() -> None:
+    lls = [(-2.1, True), (-1.5, True), (-0.8, True), (-3.2, True)]
+    asked = [
+        Instance("loglikelihood", {}, ("Q", f" {label}"), idx, target=2, resps=answer)  # type: ignore[arg-type]
+        for idx, (label, answer) in enumerate(zip("ABCD", lls))
+    ]
+    config = TaskConfig(task="t", output_type="multiple_choice", doc_to_text="q", doc_to_target=2, metric_list=["acc"])
+    assert MCResult.from_instances(asked, acc_mutual_info=False).lls == [-2.1, -1.5, -0.8, -3.2]
+    assert MultipleChoiceScorer().score({0: asked}, config).sample_scores["acc", "none"] == [1.0]

@@ -29,7 +29,7 @@ LONG = [
 TEXT = "Which planets circle around the sun 12 times?\nA. Venus\n(B) Mars\n```\nfor planet in planets:\n```\n    indented code\nAnswer:"
 
 
-@pytest.mark.parametrize("name", [name for name in PERTURBATIONS if name not in ("synonyms", "choice_order")])
+@pytest.mark.parametrize("name", [name for name in PERTURBATIONS if name not in ("synonyms", "choice_order", "blind")])
 def test_a_perturbation_is_the_same_in_every_run_and_spares_what_it_must(name: str) -> None:
     once = perturbed_text(TEXT, [f"{name}(1.0)"], "doc 1", keep=["Answer"])
     assert once == perturbed_text(TEXT, [f"{name}(1.0)"], "doc 1", keep=["Answer"]) != TEXT

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import zipfile
+from html import escape
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from tests.analyses.test_verbs import call
 from tests.show.spoiled import Spoiled, write_tasks
 
@@ -70,3 +73,34 @@ def test_no_cell_of_an_exported_table_is_a_formula(tmp_path: Path) -> None:
     assert [row["cluster"] for row in rows] == [f"'=HYPERLINK({i})" for i in range(3)]
     assert {row["filter"] for row in rows} == {"'@SUM(1)"}
     assert [row["target"] for row in rows] == ["0", "-1", "-2"], "numbers stay numbers"
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "<img src=x onerror=alert(1)>",
+        "</td><script>alert(1)</script>",
+        "[x](javascript:alert(1))",
+        "![x](http://x/y.png)",
+        "<!-- hidden",
+        "a | b `c` **d** \\<b>e</b>",
+        "</summary></details><h1>x</h1>",
+        "&lt;img&gt; &#60;b&#62;",
+    ],
+)
+def test_an_alias_becomes_no_markup_in_a_markdown_report(
+    alias: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a real renderer that lets HTML through, as those of repositories do for some tags."""
+    (tmp_path / "docs.jsonl").write_text('{"q": "x", "a": "y"}\n')
+    (tmp_path / "t.yaml").write_text(
+        "task: t\ndataset_path: json\ndataset_kwargs: {data_files: {test: docs.jsonl}}\ntest_split: test\n"
+        f'output_type: generate_until\ndoc_to_text: "{{{{q}}}}"\ndoc_to_target: a\ntask_alias: {json.dumps(alias)}\n'
+    )
+    run = tmp_path / "run"
+    evaluate(model="dummy", tasks=[str(tmp_path / "t.yaml")], run_dir=str(run), store=str(tmp_path / "s.sqlite"))
+    _, out, _ = call(capsys, "report", run, "--format", "md")
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(out)
+    tags = set(re.findall(r"<[/!]?([a-z0-9-]+)", page))
+    assert tags <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul", "li"}
+    assert escape(alias, quote=False) in page.replace("&quot;", '"')

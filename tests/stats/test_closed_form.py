@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.stats import mean, mean_estimate, mean_stderr, ratio_estimate, ratio_spread, wilson
+from assay.stats.closed_form import _scaled_end
 
 
 def lm_eval_stderr(xs: list[float]) -> float:
@@ -97,3 +98,8 @@ def test_wilson_contains_the_proportion_and_stays_in_range(case: tuple[int, int]
 
 def test_wilson_of_nothing_is_everything() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_an_end_that_is_worth_no_doc_stays_as_far_as_can_be() -> None:
+    assert [_scaled_end(0.9, 0.0, 1.6, side) for side in (0, 1)] == [0.0, 1.0]
+    assert _scaled_end(0.9, math.inf, 1.6, 0) == 0.9

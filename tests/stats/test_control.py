@@ -69,3 +69,18 @@ def test_few_skewed_scores_take_no_control() -> None:
     found = control_estimate(scores[:20], control[:20], control)
     assert found.estimate == found.plain
     assert control_estimate(scores[:60], control[:60], control).estimate != found.plain
+
+
+@pytest.mark.parametrize("n", [200, 600])
+def test_the_standard_error_of_clusters_is_the_spread_there_is(n: int) -> None:
+    """Docs of one cluster are hard together, in the part and among all docs; a whole cluster is more than one residual."""
+    rng = np.random.default_rng(2)
+    index = np.repeat(np.arange(200), 10)
+    rows = []
+    for _ in range(REPETITIONS):
+        hard = rng.beta(2.1, 0.9, 200)[index]
+        y, other = ((rng.random(len(index)) < hard).astype(float) for _ in range(2))
+        f = np.where(rng.random(len(index)) < 0.8, y, other)
+        rows.append(control_estimate(y[:n], f[:n], f, index[:n]))
+    assert coverage(0.7, [row.estimate for row in rows]) >= 0.92
+    assert np.mean([row.estimate.stderr for row in rows]) < 1.5 * np.std([row.estimate.value for row in rows])

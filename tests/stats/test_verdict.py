@@ -1,6 +1,7 @@
 """Verdicts and gates err as rarely as they say."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -54,10 +55,10 @@ def test_an_undecided_verdict_says_what_could_have_been_shown_and_what_the_obser
     assert undecided.kind == "undecided"
     assert undecided.detectable == pytest.approx(0.19, abs=0.005)
     assert undecided.docs_needed == pytest.approx(440, abs=10)
-    words = f"undecided: could have shown a difference of 0.19; the observed one takes {undecided.docs_needed} docs"
-    assert str(undecided) == words
+    assert re.findall(r"[\d.]+", str(undecided)) == ["0.19", str(undecided.docs_needed)]
     even = decide(paired_difference(*flipped(120, 30, 30)), margin=0.01)
-    assert str(even) == "undecided: could have shown a difference of 0.18"
+    assert even.docs_needed is None
+    assert re.findall(r"[\d.]+", str(even)) == ["0.18"]
 
 
 def test_what_an_undecided_verdict_says_comes_true_in_four_of_five_cases() -> None:

@@ -179,11 +179,43 @@ def test_a_class_of_ones_own_says_what_comes_next() -> None:
     )
 
 
-def test_repeated_draws_are_refused_before_anything_is_asked() -> None:
-    for task, options in ((make_task(repeats=4), {}), (make_task(), {"repeats": 4})):
-        with pytest.raises(ConfigError, match=r"task talk: .* drawn 4 times") as caught:
+def test_draws_of_a_scorer_of_turns_are_refused_before_anything_is_sent() -> None:
+    for task, options in ((make_task(repeats=4, scorer="turns"), {}), (make_task(scorer="turns"), {"repeats": 4})):
+        with pytest.raises(ConfigError, match=r"task talk: .* every turn"):
             first(task, **options)
-        assert "repeats at 1" in str(caught.value)
+
+
+def test_each_draw_is_a_conversation_of_its_own(tmp_path: Path) -> None:
+    from assay.models import LM
+
+    class Unsure(LM):
+        """Says something else in every draw, and what it said before when it is asked again."""
+
+        def loglikelihood(self, requests: Any) -> Any: ...
+        def loglikelihood_rolling(self, requests: Any) -> Any: ...
+
+        def generate_until(self, requests: Any) -> list[str]:
+            return [
+                ("Paris" if each.draw else "Lyon")
+                if "sure" not in each.args[0]
+                else each.args[0].split()[-1].rstrip("?")
+                for each in requests
+            ]
+
+        def fingerprint(self) -> str:
+            return "unsure"
+
+    task = make_task(
+        repeats=3,
+        generation_kwargs={"until": [], "do_sample": True, "temperature": 1.0},
+        filter_list=[{"name": "all", "filter": []}],
+        metric_list=[{"metric": "exact_match", "reducer": "pass^2"}],
+    )
+    result = assay.evaluate(
+        tasks=[task], model=Unsure(), limit=1, store=str(tmp_path / "s"), run_dir=str(tmp_path / "r")
+    )
+    (score,) = result.tasks["talk"].scores.values()
+    assert score.estimate.value == pytest.approx(1 / 3)  # of three draws, two end with Paris
 
 
 def test_a_run_that_repeats_is_refused_before_its_first_task_is_asked(tmp_path: Path) -> None:
@@ -196,12 +228,12 @@ def test_a_run_that_repeats_is_refused_before_its_first_task_is_asked(tmp_path: 
     # More docs than one window of requests holds: the first task is asked before the second one's requests are built.
     docs = [json.dumps({**DOCS[0], "q": f"Capital {i}?"}) for i in range(5000)]
     (tmp_path / "docs.jsonl").write_text("\n".join(docs))
-    for name, turns in (("a_plain", ""), ("b_talk", "turns: ['Sure?']\n")):
+    for name, turns in (("a_plain", ""), ("b_talk", "turns: ['Sure?']\nscorer: turns\n")):
         (tmp_path / f"{name}.yaml").write_text(
             f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: docs.jsonl}}}}\n"
             f"test_split: test\ndoc_to_text: q\ndoc_to_target: a\n{turns}"
         )
-    with pytest.raises(ConfigError, match="task b_talk: a conversation cannot be drawn"):
+    with pytest.raises(ConfigError, match="task b_talk: "):
         assay.evaluate(model=Unasked(), tasks=["a_plain", "b_talk"], include_path=[str(tmp_path)], repeats=2)
 
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from tests.own_files import Told, command, function, run, value, write_task
 
+import assay
 from assay.errors import ConfigError, ScoringError
 from assay.results import MetricKey
-from assay.tasks import BaseTask, ClozeStyle, MCCompletionStyle, MCStyle, TaskManager, tasks_of
+from assay.tasks import (
+    BaseTask,
+    BPBStyle,
+    ClozeStyle,
+    CoTStyle,
+    GenerateStyle,
+    LettersStyle,
+    MCCompletionStyle,
+    MCStyle,
+    TaskManager,
+    tasks_of,
+)
 
 SUMS = [
     {"q": "2+2=", "a": "4", "choices": ["4", "5", "6"], "gold": 0},
@@ -165,7 +178,61 @@ def test_a_list_is_not_read_from_one_answer(tmp_path):
         run(write_task(tmp_path, SUMS, **fields, language="en"), model)
     assert model.sent == 0
     # Files of the harness have such chains; a text of one letter is then its own first character.
-    assert value(run(write_task(tmp_path, SUMS, **fields), model), "exact_match", "low") == 1.0
+    with pytest.warns(UserWarning, match="characters of the answer are scored one by one"):
+        assert value(run(write_task(tmp_path, SUMS, **fields), model), "exact_match", "low") == 1.0
+
+
+LIKELIHOOD: dict[str, Any] = {"output_type": "loglikelihood", "doc_to_text": "q", "doc_to_target": "a"}
+ROLLING: dict[str, Any] = {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "q"}
+
+
+@pytest.mark.parametrize("steps", [{}, {"filter": []}, {"filter": [{"function": "noop"}]}])
+@pytest.mark.parametrize(
+    ("fields", "listed"),
+    [
+        (CHOICE, ["acc", {"metric": function("u.best"), "aggregation": "mean"}]),
+        (CHOICE, ["acc"]),
+        (LIKELIHOOD, ["perplexity"]),
+        (ROLLING, ["word_perplexity"]),
+    ],
+)
+def test_draws_of_a_likelihood_are_one_answer_whatever_a_filter_leaves(tmp_path, steps, fields, listed):
+    code = "def best(result): return max(result.lls)"
+    docs = SUMS * 8  # enough to score choices many at once
+    model = Told(ll=lambda context, text: -float(len(text)))
+    plain = run(write_task(tmp_path, docs, code, **fields, metric_list=listed), model)
+    filters = {"filter_list": [{"name": "raw", **steps}], "repeats": 3}
+    found = run(write_task(tmp_path, docs, code, name="drawn", **fields, **filters, metric_list=listed), model)
+    for key, score in plain.tasks["mine"].scores.items():
+        assert found.tasks["drawn"].scores[MetricKey(key.metric, "raw")].estimate == score.estimate
+
+
+def test_process_results_gets_one_answer_of_a_likelihood_that_is_drawn_often(tmp_path):
+    code = "def pr(doc, results): return {'ll': results[0][0]}"
+    fields = {**CHOICE, "process_results": function("u.pr"), "filter_list": [{"name": "raw"}], "repeats": 3}
+    assert value(run(write_task(tmp_path, SUMS, code, **fields)), "ll", "raw") == -1.0
+
+
+def test_a_list_of_draws_that_process_results_gets_is_told(tmp_path, recwarn):
+    code = "def pr(doc, results): return {'n': len(results[0])}"
+    said = {"filter_list": [{"name": "raw"}, {"name": "meant", "filter": []}], "repeats": 3}
+    run(write_task(tmp_path, SUMS, code, **GENERATION, process_results=function("u.pr"), **said), Told(right))
+    told = [str(each.message) for each in recwarn if "list of 3 draws" in str(each.message)]
+    assert [message.partition("filter ")[2][:5] for message in told] == ["'raw'"]
+
+
+@pytest.mark.parametrize("fields", [CHOICE, LIKELIHOOD, ROLLING])
+def test_what_a_filter_leaves_of_a_likelihood_is_checked(tmp_path, fields):
+    steps = [{"function": "custom", "filter_fn": function("u.pick")}]
+    file = write_task(
+        tmp_path,
+        SUMS * 8,
+        "def pick(resps, docs): return ['x' for _ in resps]",
+        **fields,
+        filter_list=[{"name": "picked", "filter": steps}],
+    )
+    with pytest.raises(ScoringError, match="doc 0: filter 'picked' left 'x'"):
+        run(file)
 
 
 # ---------------------------------------------------------------------- templates in lists
@@ -223,6 +290,41 @@ def test_a_class_may_add_to_what_the_metrics_of_its_file_give(tmp_path, fields, 
     assert (value(found, metric), value(found, "asked")) == (3.0, 3.0)
 
 
+ADDING = """
+from lm_eval.api.metrics import mean
+from lm_eval.api.task import ConfigurableTask
+
+class Adding(ConfigurableTask):
+    def process_results(self, doc, results):
+        return {**super().process_results(doc, results), "asked": 1.0}
+
+    def aggregation(self):
+        return {**super().aggregation(), "asked": mean}
+
+    def higher_is_better(self):
+        return {**super().higher_is_better(), "asked": True}
+
+class Giving(ConfigurableTask):
+    def process_results(self, doc, results):
+        return super().process_results(doc, results)
+"""
+
+
+@pytest.mark.parametrize("made", ["Adding", "Giving"])
+@pytest.mark.parametrize("listed", [{}, {"metric_list": [{"metric": function("u.first"), "aggregation": "median"}]}])
+@pytest.mark.parametrize("fields", [CHOICE, LIKELIHOOD, ROLLING])
+def test_a_class_that_adds_to_the_scores_of_its_file_leaves_them_as_they_are(tmp_path, fields, listed, made):
+    code = f"{ADDING}\ndef first(result): return len(str(getattr(result, 'lls', result)))"
+    model = Told(ll=lambda context, text: -float(len(text)))
+    plain = run(write_task(tmp_path, SUMS, code, name="plain", **fields, **listed), model)
+    found = run(write_task(tmp_path, SUMS, code, **{**fields, **listed, "class": function(f"u.{made}")}), model)
+    scores = {key.metric: score for key, score in found.tasks["mine"].scores.items()}
+    for key, score in plain.tasks["plain"].scores.items():
+        mine = scores.pop(key.metric)
+        assert (mine.estimate.value, mine.higher_is_better) == (score.estimate.value, score.higher_is_better)
+    assert list(scores) == (["asked"] if made == "Adding" else [])
+
+
 # ---------------------------------------------------------------------- hooks beside a styler
 
 
@@ -256,6 +358,70 @@ def test_a_hook_beside_a_styler_changes_nothing_else(styler, hook, tmp_path):
     plain, changed = (tasks_of(each)[0][0].config for each in (Plain, own))
     shots = [each.fewshot_config.doc_to_target(item) for each in (plain, changed)]
     assert shots[0] == shots[1] == styler.get_fewshot_target_text(item["choices"], 1)
+
+
+class Listening(Told):
+    """Writes the letter of the choice that is right by the prompt, and likes it best; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            self._letter, lambda context, said: -float(said.strip() not in (self._letter(context), "right"))
+        )
+        self.asked: list[Any] = []
+
+    def _letter(self, context: str) -> str:
+        listed = re.findall(r"(?m)^([A-D])\. (.*)$", context.rpartition("Question: ")[2])
+        return next((letter for letter, text in listed if text == "right"), "none")
+
+    def loglikelihood(self, requests: Any) -> list[tuple[float, bool]]:
+        self.asked += [each.args for each in requests]
+        return super().loglikelihood(requests)
+
+    def generate_until(self, requests: Any) -> list[str]:
+        self.asked += [each.args for each in requests]
+        return super().generate_until(requests)
+
+
+STYLERS = [MCStyle(), ClozeStyle(), BPBStyle(), MCCompletionStyle(), GenerateStyle(), CoTStyle(), LettersStyle()]
+WORDING = [
+    "_get_instruction_text",
+    "_get_possible_completions",
+    "_get_cue_text",
+    "_get_fewshot_target_text",
+    "_get_ground_truth",
+]
+
+
+@pytest.mark.parametrize("places", ["one", "all"])
+@pytest.mark.parametrize("styler", STYLERS, ids=lambda styler: type(styler).__name__)
+def test_a_class_that_words_one_thing_itself_is_asked_and_read_as_its_styler_says(tmp_path, styler, places):
+    golds = [0 if places == "one" else i % 4 for i in range(24)]
+    docs = [
+        {"q": f"{i}?", "gold": gold, "choices": ["right" if place == gold else f"{place}{i}" for place in range(4)]}
+        for i, gold in enumerate(golds)
+    ]
+    write_task(tmp_path, docs, **CHOICE)
+
+    class Plain(Capitals):
+        TASK_STYLER = styler
+        FEWSHOT_SPLIT = "test"
+        NUM_FEWSHOT = 1
+        DATASET_KWARGS = {"data_files": {"test": str(tmp_path / "mine.jsonl")}}  # noqa: RUF012
+
+    def asked_and_scored(task: Any) -> Any:
+        model = Listening()
+        found = assay.evaluate(model=model, tasks=[task], store=str(tmp_path / "store.db"), fresh=True)
+        scores = found.tasks["Capitals"].scores
+        return model.asked, {str(key): score.estimate.value for key, score in scores.items()}
+
+    plain = asked_and_scored(Plain)
+    assert plain[1].get("exact_match,none", 1.0) == plain[1].get("acc,none", 1.0) == 1.0
+    for hook in WORDING:
+        own = type("Own", (Plain,), {hook: lambda self, item, hook=hook: getattr(Plain, hook)(self, item)})
+        asked, scores = asked_and_scored(own)
+        assert asked == plain[0]
+        if hook != "_get_ground_truth":  # an answer of one's own is compared as it is written
+            assert scores == plain[1]
 
 
 def test_a_cue_of_the_class_stands_before_the_answers_of_shots_too():
@@ -305,3 +471,16 @@ def test_names_that_no_code_makes_are_missing(tmp_path, capsys):
     code = "def _make():\n    globals()['made'] = len\n\ndef other(): pass\n"
     file = write_task(tmp_path, SUMS, code, **CHOICE, process_docs=function("u.made"))
     assert command(capsys, "validate", file).code == 2
+
+
+@pytest.mark.parametrize("step", ["lowercase", "remove_whitespace", "regex", "map"])
+@pytest.mark.parametrize("output_type", ["multiple_choice", "loglikelihood", "loglikelihood_rolling"])
+def test_filters_of_text_are_refused_before_likelihoods_are_requested(tmp_path, step, output_type):
+    more = {"mapping_dict": {"a": "b"}} if step == "map" else {}
+    chains = [{"name": "low", "filter": [{"function": step, **more}]}]
+    fields = CHOICE if output_type == "multiple_choice" else GENERATION
+    write_task(tmp_path, SUMS, **{**fields, "output_type": output_type, "filter_list": chains})
+    told = Told()
+    with pytest.raises(ConfigError, match=f"{step} works on text"):
+        run(tmp_path / "mine.yaml", told)
+    assert told.sent == 0

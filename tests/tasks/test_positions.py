@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.own_files import Told, command, run, value, write_task
+from tests.own_files import Told, command, function, run, value, write_task
 
+from assay import evaluate
 from assay.data import doc_hash
-from assay.errors import ConfigError
+from assay.errors import AssayError, ConfigError
 from assay.evaluation import score_again
 from assay.results import MetricKey
-from assay.tasks import BaseTask, MCStyle, RequestOptions, Task, TaskManager, tasks_of
+from assay.tasks import (
+    BaseTask,
+    ClozeStyle,
+    GenerateStyle,
+    MCCompletionStyle,
+    MCStyle,
+    RequestOptions,
+    Task,
+    TaskManager,
+    tasks_of,
+)
 
 CHOICE: dict[str, Any] = {
     "output_type": "multiple_choice",
@@ -97,6 +109,14 @@ def test_other_forms_and_files_of_the_harness_are_never_shuffled(tmp_path, field
     assert places(load(write_task(tmp_path, docs(60), **CHOICE, **fields))) == [0] * 60
 
 
+def test_a_wish_to_shuffle_that_changes_nothing_is_told(tmp_path, recwarn):
+    file = write_task(tmp_path, docs(8, None), **CHOICE, shuffle_choices=True)
+    run(file)
+    run(f"{file}:mc")
+    told = [str(each.message) for each in recwarn if "no effect: shuffle_choices" in str(each.message)]
+    assert [message.partition(": ")[0] for message in told] == ["task mine"]
+
+
 def test_shots_are_shuffled_too(tmp_path):
     task = load(write_task(tmp_path, docs(60), **CHOICE, style="mc", num_fewshot=5))
     answers = {task.render_shot(doc).text.rstrip()[-1] for doc in task.eval_docs}
@@ -130,6 +150,101 @@ def test_a_python_task_is_shuffled_too(tmp_path):
             return item["gold"]
 
     assert set(places(tasks_of(Rows)[0][0])) == {0, 1, 2, 3}
+
+
+def listing(self: Any, item: dict[str, Any]) -> str:
+    listed = "".join(f"{letter}. {choice}\n" for letter, choice in zip("ABCD", self._get_choices(item)))
+    return f"Say which: {item['q']}\n{listed}"
+
+
+def listing_from_the_doc(self: Any, item: dict[str, Any]) -> str:
+    listed = "".join(f"{letter}. {choice}\n" for letter, choice in zip("ABCD", item["choices"]))
+    return f"Say which: {item['q']}\n{listed}"
+
+
+def own_class(folder: Path, gold: int | None = 0, **attributes: Any) -> type[Any]:
+    write_task(folder, docs(60, gold), **CHOICE)
+    data = {"data_files": {"test": str(folder / "mine.jsonl")}}
+    base = {"NAME": "Rows", "DATASET_PATH": "json", "SAMPLE_SPLIT": "test", "DATASET_KWARGS": data}
+    hooks = {
+        "_get_raw_question": lambda self, item: item["q"],
+        "_get_choices": lambda self, item: item["choices"],
+        "_get_correct_index": lambda self, item: item["gold"],
+    }
+    return type("Rows", (BaseTask,), {**base, "TASK_STYLER": MCStyle(), **hooks, **attributes})
+
+
+FOLLOWING: dict[str, dict[str, Any]] = {
+    "text": {"_get_instruction_text": listing},
+    "cue": {"_get_cue_text": lambda self, item: "My answer:"},
+    "truth": {"_get_ground_truth": lambda self, item: " " + "ABCD"[self._get_correct_index(item)]},
+    "completions": {"_get_possible_completions": lambda self, item: [f" {letter}" for letter in "ABCD"]},
+    "shots": {"_get_fewshot_target_text": lambda self, item: "It is " + "ABCD"[self._get_correct_index(item)]},
+    "above": {"_get_instruction_text": lambda self, item: "Think. " + BaseTask._get_instruction_text(self, item)},
+}
+STAYING: dict[str, dict[str, Any]] = {
+    "text": {"_get_instruction_text": listing_from_the_doc},
+    "truth": {"_get_ground_truth": lambda self, item: " " + "ABCD"[item["gold"]]},
+    "shots": {"_get_fewshot_target_text": lambda self, item: "It is " + "ABCD"[item["gold"]]},
+}
+
+
+@pytest.mark.parametrize("hook", FOLLOWING)
+def test_a_python_task_with_hooks_of_its_own_is_shuffled_too(tmp_path, hook):
+    """A model that always says A is right as often as A is."""
+    ((task,), _) = tasks_of(own_class(tmp_path, **FOLLOWING[hook]))
+    assert {places(task).count(place) for place in range(4)} <= set(range(6, 26))
+    for doc in task.eval_docs:
+        assert f"{'ABCD'[task.doc_to_target(doc)]}. right" in task.doc_to_text(doc)
+    if hook == "shots":
+        assert {task.render_shot(doc).text.rstrip()[-1] for doc in task.eval_docs} == {"A", "B", "C", "D"}
+    found = evaluate(
+        model=Told(ll=lambda c, x: -float("A" not in x)), tasks=[task], store=str(tmp_path / "store.db"), limit=40
+    )
+    assert found.tasks["Rows"].health.shuffled
+    assert 0.05 < float(found.tasks["Rows"].scores[MetricKey("acc")].estimate.value or 0) < 0.5
+
+
+@pytest.mark.parametrize("hook", STAYING)
+def test_a_hook_that_does_not_follow_the_order_is_refused_before_the_first_request(tmp_path, hook):
+    model, cls = Told(), own_class(tmp_path, **STAYING[hook])
+    (name,) = STAYING[hook]
+    with pytest.raises(AssayError, match=f"the first in all 60 docs.*{name}") as caught:
+        evaluate(model=model, tasks=[cls], store=str(tmp_path / "store.db"), limit=3)
+    assert (model.sent, "SHUFFLE_CHOICES" in str(caught.value.hint)) == (0, True)
+    for keeps in ({"gold": None}, {"SHUFFLE_CHOICES": False}):
+        ((task,), _) = tasks_of(own_class(tmp_path, **{"gold": 0, **STAYING[hook], **keeps}))
+        assert places(task) == [doc["gold"] for doc in task.eval_docs]
+
+
+def test_a_python_class_says_itself_whether_choices_are_shuffled(tmp_path):
+    for own in ({}, FOLLOWING["text"]):
+        ((kept,), _) = tasks_of(own_class(tmp_path, SHUFFLE_CHOICES=False, **own))
+        assert places(kept) == [0] * 60
+        ((made,), _) = tasks_of(own_class(tmp_path, gold=None, SHUFFLE_CHOICES=True, **own))
+        assert places(made) != [doc["gold"] for doc in made.eval_docs]
+
+
+@pytest.mark.parametrize("styler", [ClozeStyle(), None])
+def test_hooks_of_other_forms_are_never_shuffled(tmp_path, styler):
+    own = {
+        "_get_instruction_text": listing,
+        "_get_possible_completions": lambda self, item: item["choices"],
+        "_get_ground_truth": lambda self, item: item["choices"][item["gold"]],
+    }
+    ((task,), _) = tasks_of(own_class(tmp_path, TASK_STYLER=styler, **own))
+    assert places(task) == [0] * 60
+
+
+@pytest.mark.parametrize(
+    ("styler", "letter"), [(GenerateStyle(), True), (MCCompletionStyle(), False)], ids=["gen", "mc_completion"]
+)
+def test_free_answers_of_a_class_with_hooks_are_shuffled_too(tmp_path, styler, letter):
+    ((task,), _) = tasks_of(own_class(tmp_path, TASK_STYLER=styler, _get_instruction_text=listing))
+    listed = [task.doc_to_text(doc) for doc in task.eval_docs]
+    answers = [str(task.doc_to_target(doc)).strip() for doc in task.eval_docs]
+    assert all(f"{answer}. right" in text if letter else answer in text for answer, text in zip(answers, listed))
+    assert len({text.splitlines().index(line) for text in listed for line in text.splitlines() if "right" in line}) == 4
 
 
 def test_scoring_again_keeps_the_order_of_the_run(tmp_path):
@@ -209,6 +324,76 @@ def test_what_white_space_costs_is_told_where_it_counts(tmp_path, repeats):
     assert value(found, "exact_match", "all") == 0.0
     assert found.tasks["mine"].health.stripped == {MetricKey("exact_match", "all"): 1.0}
     assert "1.0000 if white space" in found.table()
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "function": {"metric_list": [{"metric": function("u.equal")}]},
+    "pair": {"metric_list": [{"metric": function("u.pair")}]},
+    "several": {"metric_list": [{"metric": function("u.two")}]},
+    "process_results": {"process_results": function("u.results"), "metric_list": [{"metric": "same"}]},
+    "corpus": {"metric_list": [{"metric": function("u.labels"), "aggregation": function("u.agreement")}]},
+    "regex": {
+        "filter_list": [
+            {
+                "name": "none",
+                "filter": [{"function": "custom", "filter_fn": function("u.first")}, {"function": "take_first"}],
+            }
+        ],
+        "metric_list": ["exact_match"],
+    },
+    "references": {"doc_to_target": "{{[a, 'none']}}", "metric_list": ["exact_match"]},
+    "all_docs": {
+        "filter_list": [{"name": "none", "filter": [{"function": function("u.Whole")}, {"function": "take_first"}]}],
+        "metric_list": ["exact_match"],
+    },
+}
+SPACES = """
+def equal(predictions, references): return float(predictions[0] == references[0])
+def pair(items): return float(items[0] == items[1])
+def two(predictions, references): return {"same": float(predictions[0] == references[0]), "always": 1.0}
+def results(doc, results): return {"same": float(results[0] == doc["a"])}
+def labels(predictions, references): return (predictions[0], references[0])
+def agreement(items): return sum(a == b for a, b in items) / len(items)
+def first(resps, docs): return [[text.split(" ")[0] for text in each] for each in resps]
+class Whole:
+    def apply(self, resps, docs): return list(resps) if len(resps) == 20 else 1 / 0
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_white_space_costs_is_told_of_every_generation_score(tmp_path, way):
+    """Whatever scores it: functions, `process_results`, aggregations over all docs, filters that a space misleads."""
+    found = run(write_task(tmp_path, SUMS, SPACES, **{**GENERATION, **WAYS[way]}), Told(spaced))
+    scores = found.tasks["mine"].scores
+    told = found.tasks["mine"].health.stripped
+    assert {scores[key].estimate.value: told[key] for key in told} == {0.0: 1.0}
+    assert len(told) == 1
+    assert "1.0000 if white space" in found.table()
+
+
+def test_scoring_again_tells_the_same(tmp_path):
+    file = write_task(tmp_path, SUMS, SPACES, **{**GENERATION, **WAYS["function"]})
+    first = run(file, Told(spaced), run_dir=str(tmp_path / "run"))
+    assert score_again(tmp_path / "run").tasks["mine"].health.stripped == first.tasks["mine"].health.stripped != {}
+
+
+def test_random_scores_keep_their_numbers_and_are_not_told_apart(tmp_path):
+    """What a metric draws goes on from doc to doc, as if nobody had looked a second time."""
+    code = "import random\ndef coin(predictions, references): return float(random.random() < 0.5)\n"
+    fields = {**GENERATION, "metric_list": [{"metric": function("u.coin")}]}
+    files = [write_task(tmp_path, SUMS, code, name=name, **fields) for name in ("mine", "bare")]
+    found = run(files[0], Told(spaced))
+    assert found.tasks["mine"].health.stripped == {}
+    assert value(found, "coin") == value(run(files[1], Told(lambda q: spaced(q).strip())), "coin", task="bare")
+
+
+def test_code_that_cannot_score_a_stripped_answer_keeps_its_first_word(tmp_path):
+    code = "def strict(predictions, references):\n    assert predictions[0].startswith(' ')\n    return 1.0\n"
+    found = run(
+        write_task(tmp_path, SUMS, code, **GENERATION, metric_list=[{"metric": function("u.strict")}]), Told(spaced)
+    )
+    assert (value(found, "strict"), found.tasks["mine"].health.stripped) == (1.0, {})
+    assert found.tasks["mine"].health.failed == 0
 
 
 def test_nothing_is_told_where_white_space_costs_nothing(tmp_path):

@@ -197,7 +197,7 @@ def test_a_text_that_ends_in_a_question_mark_is_asked_not_continued(mirror: Path
 
 def test_contexts_that_vary_have_no_question(mirror: Path) -> None:
     config = PLAIN.override(doc_to_text="answer", doc_to_target="tail")
-    with pytest.raises(DataError, match="doc 0: the task varies its contexts"):
+    with pytest.raises(DataError, match="doc 0: "):
         asked(apply_variant(config, ["mc"]), mirror)
 
 
@@ -291,7 +291,7 @@ def test_files_without_proper_tasks(tmp_path: Path, source: str, message: str) -
 def test_an_index_outside_the_choices_is_an_error_with_the_doc(mirror: Path, tmp_path: Path) -> None:
     file = tmp_path / "wrong.py"
     file.write_text(SOURCE.replace('return item["answer"]', "return 7"))
-    with pytest.raises(DataError, match="task Capitals_europe, doc 0: the right choice is 7, but there are 2 choices"):
+    with pytest.raises(DataError, match=r"task Capitals_europe, doc 0: .*\b7\b.*\b2 choices"):
         asked(read_python_tasks(file)[0].config, mirror)  # type: ignore[arg-type]
 
 

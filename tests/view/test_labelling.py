@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.own_files import Told, write_task
 from tests.scoring.judges.bench import run, write_bench
 from tests.view.browsing import ARTEFACTS, LONGEST
 
+from assay import evaluate
 from assay.errors import ConfigError
 from assay.results import RunDirectory
-from assay.view import LabelBook, create_label_app, draw_items
+from assay.view import LabelBook, create_label_app, draw_gold_items, draw_items
 
 pytest.importorskip("starlette")
 
@@ -90,6 +93,83 @@ def test_two_runs_get_labels_on_the_same_docs(judged: Path) -> None:
 def test_a_run_without_a_judge_has_nothing_to_label(judged: Path) -> None:
     with pytest.raises(ConfigError, match="no judged answers"):
         draw_items(RunDirectory.open(judged / "plain"), 5)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of choice questions, of texts and of a Python-like wording whose choices stand in another order."""
+    folder = tmp_path_factory.mktemp("published")
+    docs = [{"q": f"What is {i} + 1?", "c": [str(i), str(i + 1), str(i + 2)], "gold": i % 3} for i in range(30)]
+    fields: dict[str, Any] = {"doc_to_text": "Question: {{q}}\nAnswer:", "doc_to_choice": "c", "doc_to_target": "gold"}
+    write_task(folder, docs, name="sums", output_type="multiple_choice", **fields)
+    write_task(folder, docs, name="texts", output_type="generate_until", doc_to_text="q", doc_to_target="{{c[gold]}}")
+    evaluate(model=Told(), tasks=["sums:mc", "texts"], include_path=[str(folder)], run_dir=str(folder / "run"))
+    return folder
+
+
+def test_gold_answers_are_checked_blind_to_what_models_answered(published: Path, tmp_path: Path) -> None:
+    run = RunDirectory.open(published / "run")
+    items = draw_gold_items(run, 10, ["sums:mc"])
+    assert [item.doc_hash for item in items] == [item.doc_hash for item in draw_gold_items(run, 10, ["sums:mc"])]
+    assert [item.weight for item in items] == [pytest.approx(3.0)] * 10
+    book = LabelBook(tmp_path / "gold.jsonl", items)
+    browser = client(book)
+    page = browser.get("/secret").text
+    shown = dict(items[0].texts)
+    number = int(re.findall(r"\d+", shown["question"])[0])
+    assert shown["question"] == f"What is {number} + 1?"
+    assert shown["choices"] == f"A. {number}\nB. {number + 1}\nC. {number + 2}"
+    assert shown["published answer"] == f"{'ABC'[number % 3]}. {number + number % 3}"
+    assert "What models answered is not shown" in page
+    for item, verdict in zip(items, ["right", "wrong 1", "wrong", "ambiguous", "cannot tell"]):
+        if verdict == "wrong 1" and item.gold == 1:
+            verdict = "right"
+        assert book.give(item, verdict)
+    assert not book.give(items[5], f"wrong {items[5].gold}"), "the published answer is not another one"
+    assert not book.give(items[5], "wrong 3")
+    rows = [json.loads(line) for line in (tmp_path / "gold.jsonl").read_text().splitlines()]
+    assert [row["gold"] for row in rows[2:]] == ["wrong", "ambiguous", "cannot tell"]
+    assert {row["task"] for row in rows} == {"sums"}, "serves all wordings"
+
+
+def test_gold_answers_that_are_texts_are_typed(published: Path, tmp_path: Path) -> None:
+    items = draw_gold_items(RunDirectory.open(published / "run"), 5, ["texts"])
+    book = LabelBook(tmp_path / "gold.jsonl", items)
+    page = client(book)
+    assert "the right answer is" in page.get("/secret").text
+    page.post("/secret/give", data={"doc": items[0].doc_hash, "answer": "", "verdict": "17"})
+    assert json.loads((tmp_path / "gold.jsonl").read_text())["answer"] == "17"
+
+
+def test_docs_with_larger_chances_are_drawn_more_often_and_stand_for_fewer(published: Path) -> None:
+    run = RunDirectory.open(published / "run")
+    suspects = {item.doc_hash: 1.0 for item in draw_gold_items(run, 10, ["sums:mc"])[5:]}
+    others = {item.doc_hash: 0.1 for item in draw_gold_items(run, 30, ["sums:mc"]) if item.doc_hash not in suspects}
+    drawn = draw_gold_items(run, 6, ["sums:mc"], {**suspects, **others})
+    assert sum(item.doc_hash in suspects for item in drawn) >= 3
+    weights = {item.doc_hash in suspects: item.weight for item in drawn}
+    assert all(weights[True] < each.weight for each in drawn if each.doc_hash not in suspects)
+
+
+def test_a_larger_draw_holds_the_smaller_one_and_weighs_it_anew(published: Path, tmp_path: Path) -> None:
+    run, path = RunDirectory.open(published / "run"), tmp_path / "gold.jsonl"
+    first = LabelBook(path, draw_gold_items(run, 5, ["sums:mc"]))
+    assert all(first.give(item, "right") for item in first.items)
+    more = LabelBook(path, draw_gold_items(run, 10, ["sums:mc"]))
+    assert more.items[:5] == [replace(item, weight=3.0) for item in first.items]
+    more.give(more.items[5], "right")
+    weights = [json.loads(line)["weight"] for line in path.read_text().splitlines()]
+    assert weights == [3.0] * 6
+
+
+def test_labels_of_both_kinds_may_share_a_file(judged: Path, published: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    answers = LabelBook(path, draw_items(RunDirectory.open(judged / "run"), 2))
+    answers.give(answers.items[0], "correct")
+    gold = LabelBook(path, draw_gold_items(RunDirectory.open(published / "run"), 2, ["sums:mc"]))
+    gold.give(gold.items[0], "right")
+    assert len(path.read_text().splitlines()) == 2
+    assert len(LabelBook(path, answers.items).given) == len(LabelBook(path, gold.items).given) == 1
 
 
 def test_keys_give_verdicts_in_a_browser(judged: Path, tmp_path: Path, chromium: Any) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from assay.analyses.compare import Noise
 from assay.analyses.noise_file import NoiseFile
-from assay.config import CommandFlag, Names, Options, Texts, option
+from assay.config import CommandFlag, Names, Options, Texts, WholeNumbers, option
 from assay.errors import ConfigError
 from assay.finished import DocColumn, Run, align, open_run, shared_keys
 from assay.show import Column, Findings, Table, kinds
@@ -57,7 +58,9 @@ class PowerOptions(Options):
     """The difference to be seen, and what to assume where there is no run."""
 
     tasks: Names = option((), "Tasks to plan for.", flag=CommandFlag("-t", "NAMES", default="all in --from"))
-    effect: float = option(..., "The difference to detect: 0.02 is two points.", gt=0)
+    effect: float = option(
+        0.0, "The difference to detect: 0.02 is two points.", gt=0, flag=CommandFlag(default="needed, without --draws")
+    )
     runs: Texts = option(
         (), "An earlier run; with two, their paired variance is used.", flag=CommandFlag(metavar="RUN", name="from")
     )
@@ -71,11 +74,27 @@ class PowerOptions(Options):
     within: float = option(0.0, "Variance of one draw of a doc, if no run has several; 0 without sampling.", ge=0)
     repeats: int = option(1, "Planned draws per doc.", ge=1)
     tests: int = option(1, "Comparisons corrected together (Holm): tasks and groups of one `assay compare`.", ge=1)
+    draws: bool = option(False, "With RUN: pass^k beyond its draws, and a budget as docs or as draws.")
+    k: WholeNumbers = option(
+        (), "With --draws: k of pass^k.", flag=CommandFlag(metavar="K,…", default="up to 4 × the draws")
+    )
+    budget: int | None = option(
+        None, "With --draws: draws in all that are to be split.", ge=2, flag=CommandFlag(default="those of the run")
+    )
+    docs: int | None = option(
+        None, "With --draws: the most docs there can be.", ge=1, flag=CommandFlag(default="no limit")
+    )
     noise: Noise = option(
         None,
         "noise.json from `assay noise`: differences that no number of docs can show.",
         flag=CommandFlag(metavar="FILE"),
     )
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if not self.draws and self.effect == 0:
+            raise ConfigError("--effect is missing", hint="The difference to detect: 0.02 is two points.")
+        return self
 
 
 def plan_runs(options: PowerOptions, notify: Callable[[str], None]) -> SizePlans:

@@ -128,6 +128,8 @@ class SweepCondition:
     shots: int | None
     seed: int
     estimate: Estimate
+    floors: str = ""
+    """What the score would be without the ability, where the sweep ran with `--floors`."""
 
 
 @dataclass(frozen=True)
@@ -211,11 +213,16 @@ def _analyse(task: str, design: SweepDesign, runs: Sequence[Run], metric: str | 
     flat = values.reshape(len(design.conditions), len(runs), docs)
     table = flat.reshape(max(1, len(design.styles)), max(1, len(design.shots)), len(runs), docs).transpose(3, 0, 1, 2)
     conditions = tuple(
-        SweepCondition(style, shots, seed, mean_estimate(flat[i, seed]))
+        SweepCondition(style, shots, seed, mean_estimate(flat[i, seed]), _floors(run, variant(task, style, shots), key))
         for i, (style, shots) in enumerate(design.conditions)
-        for seed in range(len(runs))
+        for seed, run in enumerate(runs)
     )
     return SweptTask(task, key, docs, conditions, variance_components(table, NAMES))
+
+
+def _floors(run: Run, task: str, key: MetricKey) -> str:
+    score = run.score(task, key)
+    return "" if score is None else score.floor_mark
 
 
 def _key(task: str, columns: Sequence[Columns], metric: str | None) -> MetricKey:
@@ -264,7 +271,12 @@ def findings(sweep: Sweep) -> Findings:
         effects = sorted(c.shares.items(), key=lambda item: -item[1])
         told = [item for item in effects if len(item[0]) == 1 or item[1] >= 0.0005]
         tables += [
-            Table.of(CONDITIONS, task.conditions, title=f"{task.task} · {task.key} · {task.docs:,} docs"),
+            Table.of(
+                CONDITIONS,
+                task.conditions,
+                row=lambda each: {"note": each.floors, "note_tone": "quiet"},
+                title=f"{task.task} · {task.key} · {task.docs:,} docs",
+            ),
             Table.of(SHARES, told, notes=(said,)),
         ]
     left_out = tuple(f"left out: {why}" for why in sweep.left_out)

@@ -56,7 +56,7 @@ def command(
     rules:
       - "arc_easy acc: not worse than 0.01"
       - "gsm8k: at least 0.4"
-      - "any task: no more than 2 % newly failed"
+      - "any task: no more than 2 % newly wrong"
     budget: {docs: 400, minutes: 10}
 
     Docs come in a random order, and the rules are checked along the way, with intervals that hold at every check. The

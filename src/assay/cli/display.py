@@ -103,7 +103,9 @@ class _PlainProgress:
     """A line now and then, for logs."""
 
     def __init__(self, every: float) -> None:
-        self.every, self.began, self.last = every, time.monotonic(), time.monotonic()
+        self.every, self.last = every, time.monotonic()
+        self.began: float | None = None
+        """When the first docs were sent: loading a model says nothing about how long they take."""
 
     def stage(self, text: str) -> None:
         self.message(text)
@@ -115,6 +117,7 @@ class _PlainProgress:
         from assay.show import progress_line, running_scores
 
         now = time.monotonic()
+        self.began = self.began or now
         if now - self.last >= self.every:
             self.last = now
             scores = running_scores(counts, most=2)
@@ -125,7 +128,7 @@ class _Live:
     """A bar, a line of facts and the running scores, redrawn a few times a second."""
 
     def __init__(self) -> None:
-        self.began = time.monotonic()
+        self.began: float | None = None
         self.last = 0.0
         self.stage_text = "starting"
         self.live: Any = None
@@ -151,15 +154,19 @@ class _Live:
 
     def update(self, counts: Counts) -> None:
         now = time.monotonic()
+        self.began = self.began or now
         if now - self.last < 0.1:
             return
         self.last = now
-        from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
         from assay.show import progress_line, running_scores
 
-        bar = ProgressBar(total=max(counts.docs_total, 1), completed=counts.docs_done, width=40)
-        scores = [Text(f"  {line}", style="dim") for line in running_scores(counts)]
-        self.live.update(Group(bar, Text(progress_line(counts, self.began)), *scores))
+        lines = Table.grid()  # a bar alone does not end its line
+        lines.add_row(ProgressBar(total=max(counts.docs_total, 1), completed=counts.docs_done, width=40))
+        lines.add_row(Text(progress_line(counts, self.began)))
+        for line in running_scores(counts):
+            lines.add_row(Text(f"  {line}", style="dim"))
+        self.live.update(lines)

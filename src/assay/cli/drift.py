@@ -14,7 +14,7 @@ from assay.analyses.drift import DriftOptions
 from assay.cli.emit import Outputs, emit, output_flags
 from assay.cli.flags import option_flags
 from assay.cli.options import load_named_model, resolve_config
-from assay.config import names_in
+from assay.config import task_names_in
 
 if TYPE_CHECKING:
     from assay.analyses.drift import Passage
@@ -74,7 +74,7 @@ def _passages(texts: tuple[str, ...], tasks: tuple[str, ...], limit: int | None)
     from assay.analyses.drift import bundled_passages, passages_of_file, passages_of_tasks
 
     passages = [passage for file in texts for passage in passages_of_file(Path(file))]
-    if names := names_in(tasks):
+    if names := task_names_in(tasks, between=","):
         passages += passages_of_tasks(names, limit)
     return passages or bundled_passages()
 

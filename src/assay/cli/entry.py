@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import shlex
@@ -10,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -17,11 +19,12 @@ from typing import NamedTuple
 
 import click
 
+from assay.cli.address_space import is_out_of_memory, require_address_space
 from assay.cli.foreign_flags import foreign_flags
 from assay.cli.help import HelpContext, with_fitted_help
 from assay.cli.limits import limit_looking
-from assay.cli.output import echo, reexec_utf8, secure_streams, unwritten
-from assay.errors import DISTRIBUTION, AssayError, did_you_mean
+from assay.cli.output import echo, reexec_utf8, secure_streams, settle_columns, unwritten
+from assay.errors import DISTRIBUTION, AssayError, ConfigError, ModelError, did_you_mean
 from assay.registry import load_object
 from assay.terminal_text import hanging
 
@@ -170,6 +173,7 @@ def assay() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a gate failed or a score is withheld, 2 wrong arguments, config or local file,
     3 data, model or server failed, 4 a gate cannot tell, 130 interrupted."""
+    settle_columns()
     if arguments is None:
         reexec_utf8()
         limit_looking(sys.argv[1:])
@@ -187,11 +191,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _answer(given: Sequence[str]) -> int | str:
-    """Do what the words say; the exit code."""
+    """Run the command line; the exit code."""
     debug = "--debug" in given or bool(os.environ.get("ASSAY_DEBUG"))
     given = foreign_flags().add_verb([argument for argument in given if argument != "--debug"])
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
+        _require_text(given)
+        if given and not given[0].startswith("-"):
+            require_address_space()
         return assay.main(given, prog_name="assay", standalone_mode=False) or 0
     except AssayError as error:
         if debug:
@@ -201,14 +208,35 @@ def _answer(given: Sequence[str]) -> int | str:
     except click.ClickException as error:
         _show(_explained(error))
         return 2
-    except MemoryError:
-        if debug:
-            raise
-        echo("assay: out of memory", err=True)
-        return 3
     except (KeyboardInterrupt, click.Abort):
         echo("assay: interrupted", err=True)
         return 130
+    except Exception as error:
+        if debug or (fault := _fault_of(error)) is None:
+            raise
+        echo(hanging(f"assay: {fault}"), err=True)
+        return fault.exit_code
+
+
+def _fault_of(error: Exception) -> AssayError | None:
+    """What to say where memory, the file system or code of the user's own (a model's, say) gave up; None for a fault of ours."""
+    if is_out_of_memory(error):
+        return ModelError(f"out of memory ({str(error)[:200]})" if str(error) else "out of memory")
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return ConfigError(f"the file system has no names as long as {str(error.filename)[:60]}…")
+    from assay.config import code_place, what_failed
+
+    if code_place(error) is None:
+        return None
+    said, hint = what_failed(error)
+    return ModelError(said, hint=hint)
+
+
+def _require_text(given: Sequence[str]) -> None:
+    """Names that are no text (bytes of another encoding) could not be written into any file of a run."""
+    for argument in given:
+        if any("\ud800" <= sign <= "\udfff" for sign in argument):
+            raise ConfigError(f"{argument!r} is not UTF-8", hint="Rename it, or write it in UTF-8.")
 
 
 def exit_on_sigterm() -> None:
@@ -222,10 +250,15 @@ def exit_on_sigterm() -> None:
 
 
 def _explained(error: click.ClickException) -> click.ClickException:
-    """The error with what to type instead, where that is known of a flag of another harness."""
-    if not isinstance(error, click.NoSuchOption) or not (sentence := foreign_flags().instead(error.option_name)):
+    """The error with what to type instead, where that is known of a flag of another harness; else with names that are close
+    without their dashes, which make any two short flags alike."""
+    if not isinstance(error, click.NoSuchOption):
         return error
-    return click.UsageError(f"There is no {error.option_name} here. {sentence}", error.ctx)
+    if sentence := foreign_flags().instead(error.option_name):
+        return click.UsageError(f"There is no {error.option_name} here. {sentence}", error.ctx)
+    bare = {name.lstrip("-"): name for name in error.possibilities or ()}
+    close = [bare[name] for name in get_close_matches(error.option_name.lstrip("-"), bare)]
+    return click.NoSuchOption(error.option_name, possibilities=close or bare.values(), ctx=error.ctx)
 
 
 def _show(error: click.ClickException) -> None:

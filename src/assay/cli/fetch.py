@@ -13,7 +13,7 @@ import click
 
 from assay.cli.output import echo, echo_as_is
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files
-from assay.config import names_in
+from assay.config import task_names_in
 from assay.errors import ConfigError, DataError, did_you_mean
 from assay.show import Column, Findings, Table, kinds
 from assay.terminal_text import hanging, one_line
@@ -71,7 +71,7 @@ def command(
         _list_models()
         return
     models = tuple(name for name in models if not _pulled(name, wheel, force))
-    names = names_in(tasks)
+    names = task_names_in(tasks, between=",")
     if folder is None and models:
         raise _unknown_model(models[0])
     if folder is None and (names or check):

@@ -50,34 +50,69 @@ def scale(runs: tuple[Path, ...], options: ScaleOptions, outputs: Outputs) -> No
 
 @command.command("label", short_help="Label some answers of a run yourself, in a browser.")
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
-@click.option("-n", "docs", type=click.IntRange(min=1), default=100, show_default=True, help="Docs per judged task.")
+@click.option("--gold", is_flag=True, help="Check the published gold answers, blind to what models answered.")
+@click.option(
+    "-n",
+    "docs",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Docs per judged task; with --gold, of all tasks together.",
+)
+@click.option(
+    "--chances",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --gold: a JSON file of chances by doc hash, as `assay rank --suspects_docs` writes it.",
+)
 @click.option("--tasks", "-t", multiple=True, help="Only these tasks.")
 @click.option(
     "--labels",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File for the labels.  [default: RUN/labels.jsonl]",
+    help="File for the labels.  [default: RUN/labels.jsonl; with --gold, RUN/gold.jsonl]",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on.  [default: a free port]")
 @click.option("--open/--no-open", "open_browser", default=True, help="Open the browser.")
-def label(run: Path, docs: int, tasks: tuple[str, ...], labels: Path | None, port: int, open_browser: bool) -> None:
+def label(
+    run: Path,
+    gold: bool,
+    docs: int,
+    chances: Path | None,
+    tasks: tuple[str, ...],
+    labels: Path | None,
+    port: int,
+    open_browser: bool,
+) -> None:
     """Pick docs of RUN at random and show their answers, without the judge's verdicts, for you to judge with the keyboard.
 
     \b
     assay judge label runs/mine -n 100
     assay score runs/mine --labels runs/mine/labels.jsonl --run_dir runs/mine-checked
 
+    With --gold you check the benchmark instead: whether the answer that is published as right is right. Labels of gold answers
+    serve all runs on the same docs:
+
+    \b
+    assay judge label runs/mine --gold -n 100
+    assay score runs/mine --labels runs/mine/gold.jsonl --run_dir runs/mine-checked
+
     Every label is saved immediately; the same command picks up where you stopped. Runs of one task get the same docs.
     """
     from assay.errors import ConfigError, install_hint
 
     try:
-        from assay.view import LabelBook, draw_items, serve_labels
+        from assay.view import LabelBook, draw_gold_items, draw_items, read_chances, serve_labels
     except ModuleNotFoundError as error:
         raise ConfigError(f"labelling needs the package {error.name!r}", hint=install_hint("view")) from error
     from assay.results import RunDirectory
 
-    path = labels or run / "labels.jsonl"
-    book = LabelBook(path, draw_items(RunDirectory.open(run), docs, tasks))
+    if chances is not None and not gold:
+        raise click.UsageError("--chances is for --gold; answers are drawn with equal chances")
+    path, source = labels or run / ("gold.jsonl" if gold else "labels.jsonl"), RunDirectory.open(run)
+    if gold:
+        given = None if chances is None else read_chances(chances)
+        book = LabelBook(path, draw_gold_items(source, docs, tasks, given))
+    else:
+        book = LabelBook(path, draw_items(source, docs, tasks))
 
     def ready(address: str) -> None:
         echo(f"{len(book.items):,} answers to label at {address}  (labels are saved to {path}; press Ctrl-C to stop)")

@@ -31,7 +31,7 @@ def _run_flags(names: Iterable[str]) -> list[Callable[[Any], Any]]:
 
 
 TASK_OPTIONS: Sequence[Callable[[Any], Any]] = _run_flags(("include_path", "lm_eval", "data_dir"))
-ROLE_OPTIONS: Sequence[Callable[[Any], Any]] = _run_flags(("roles", "labels"))
+ROLE_OPTIONS: Sequence[Callable[[Any], Any]] = _run_flags(("roles", "labels", "overlay"))
 OWN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
         "--config",

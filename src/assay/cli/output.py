@@ -25,6 +25,13 @@ WIDTH_OF_FILES = 140
 """Columns of tables that are not printed on a terminal."""
 
 
+def settle_columns() -> None:
+    """COLUMNS as every library can take it: a width that a word fits into. What is no number is as good as not set."""
+    given = os.environ.pop("COLUMNS", "")
+    if given.isdecimal() and 0 < len(given) < 10 and int(given) > 0:
+        os.environ["COLUMNS"] = str(max(int(given), 20))
+
+
 def echo(text: object = "", *, err: bool = False) -> None:
     """Print sentences with names, docs and messages of anybody in them. Characters that act are shown as signs; lines
     that are longer than the window is wide are wrapped between words. A file or a pipe gets them whole, unless COLUMNS

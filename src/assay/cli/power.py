@@ -19,23 +19,39 @@ if TYPE_CHECKING:
 
 
 @click.command("power")
+@click.argument("run", required=False)
 @option_flags(PowerOptions, verb="power")
 @with_options(TASK_OPTIONS)
 @output_flags()
 def command(
-    options: PowerOptions, outputs: Outputs, include_path: tuple[str, ...], lm_eval: str | None, data_dir: str | None
+    run: str | None,
+    options: PowerOptions,
+    outputs: Outputs,
+    include_path: tuple[str, ...],
+    lm_eval: str | None,
+    data_dir: str | None,
 ) -> None:
     """Compute the docs and draws needed to see a difference, and what a run of the current size can see.
 
     \b
     assay power --tasks gsm8k --effect 0.02
     assay power --effect 0.01 --from runs/base --from runs/other
+    assay power logs/agent.eval --draws --budget 600
 
     With two earlier runs, the variance of their differences is used, doc by doc; with one or none, a correlation
-    between the models is assumed and printed.
+    between the models is assumed and printed. With --draws, a run whose docs were drawn several times tells its pass^k, the bounds
+    that it has for more draws than there were, and what the same number of draws gives on more docs, or with more draws of each.
     """
+    from assay.analyses import draws
     from assay.analyses.power import findings, plan_runs
 
+    if (run is not None) != options.draws:
+        raise click.UsageError(
+            "--draws needs a RUN, and a RUN needs --draws; earlier runs to plan by are named with --from"
+        )
+    if run is not None:
+        emit(draws.findings(draws.plan_draws(run, options)), outputs)
+        return
     if options.runs:
         plans = plan_runs(options, partial(echo, err=True))
     else:

@@ -69,7 +69,7 @@ def command(
         emit(forecast_findings(expected, "What this run would send"), outputs)
         return
     with show_progress(quiet=outputs.is_quiet) as progress:
-        result = evaluate(config, progress=progress)
+        result = evaluate(config, progress=progress, keep_samples=False)
     emit(run_findings(result), outputs)
     if not outputs.is_quiet:
         print_stored(result)

@@ -24,7 +24,7 @@ from assay.config import parse_roles
 @click.option(
     "--sandbox",
     type=click.Choice(["auto", "weak", "bwrap", "docker", "podman"]),
-    help="Where that code runs; weak does without protections that this machine lacks.",
+    help="Where that code runs; weak: also where this machine cannot give every protection.",
 )
 @output_flags()
 @click.pass_context

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import assay
+from assay.cli.emit import Outputs, emit
 from assay.cli.output import echo_as_is, echo_json
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.terminal_text import one_line
@@ -17,7 +18,7 @@ from assay.terminal_text import one_line
 if TYPE_CHECKING:
     from assay.config import GroupConfig, Origin, TaskConfig
     from assay.instance import Instance
-    from assay.tasks import Resolved, Task
+    from assay.tasks import Resolved, Task, TaskManager
 
 
 @click.command("show", cls=TaskFilesCommand)
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print fields, values and origins as JSON; with --doc, the requests."
 )
+@click.option("--floors", is_flag=True, help="Show what each metric gives without any ability; reads the data.")
+@click.option("--limit", type=click.IntRange(min=1), help="With --floors: docs per task.")
 @click.option("--doc", type=click.IntRange(min=0), help="Show what a model would be sent for this doc.")
 @click.option("--num_fewshot", type=click.IntRange(min=0), help="With --doc: examples in the prompt.")
 @click.option(
@@ -49,6 +52,8 @@ def command(
     schema: str | None,
     tree: bool,
     as_json: bool,
+    floors: bool,
+    limit: int | None,
     doc: int | None,
     num_fewshot: int | None,
     apply_chat_template: bool,
@@ -62,8 +67,9 @@ def command(
     assay show arc_easy
     assay show mmlu --tree
     assay show arc_easy --doc 3 --num_fewshot 2
+    assay show arc_easy,gsm8k --floors
 
-    To show a doc of a task that uses Python code, pass --trust, because the code builds the prompt. Nothing else here runs code.
+    Docs and floors of a task that uses Python code need --trust, because the code builds the prompt. Nothing else here runs code.
 
     \b
     assay show --schema task > task.schema.json
@@ -84,6 +90,9 @@ def command(
         for task in loaded.tasks.values():
             show_doc(task, doc, num_fewshot=num_fewshot, chat=apply_chat_template, tokens=tokens, as_json=as_json)
         return
+    if floors:
+        _show_floors(name, manager, limit, data_dir, as_json=as_json)
+        return
     resolved = manager.resolve(name)
     if tree:
         for root in resolved.roots:
@@ -92,6 +101,24 @@ def command(
         echo_json([_as_json(root, resolved) for root in resolved.roots], indent=1)
     else:
         echo_as_is("\n\n".join(_describe(root, resolved) for root in resolved.roots))
+
+
+def _show_floors(names: str, manager: TaskManager, limit: int | None, data_dir: str | None, *, as_json: bool) -> None:
+    """Programs of floors are ours; they run in the sandbox all the same."""
+    from assay.analyses.floors import findings, measure
+    from assay.config import RunConfig
+
+    config = RunConfig(
+        tasks=[*names.split(",")],
+        floors=["default"],
+        limit=limit,
+        data_dir=data_dir,
+        confirm_run_unsafe_code=True,
+        num_fewshot=0,
+    )
+    for each in config.tasks:
+        _require_trust(manager.resolve(each))
+    emit(findings(measure(config, manager)), Outputs("json" if as_json else None))
 
 
 def _print_schema(kind: str) -> None:

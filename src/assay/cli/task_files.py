@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 OpenManager = Callable[..., "TaskManager"]
-"""May be given further directories."""
 
 
 def task_files(function: F) -> F:
@@ -44,11 +43,11 @@ def task_files(function: F) -> F:
     return cast(F, call)
 
 
-def _open_manager(include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool, *more: str) -> TaskManager:
+def _open_manager(include_path: tuple[str, ...], lm_eval: str | None, no_defaults: bool) -> TaskManager:
     from assay.tasks import TaskManager
 
     installed_or_folder = True if lm_eval == _INSTALLED else lm_eval
-    return TaskManager([*include_path, *more], include_defaults=not no_defaults, lm_eval=installed_or_folder)
+    return TaskManager([*include_path], include_defaults=not no_defaults, lm_eval=installed_or_folder)
 
 
 def trusting(function: F) -> F:

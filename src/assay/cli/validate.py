@@ -19,11 +19,11 @@ from assay.cli.options import resolve_config
 from assay.cli.output import echo, echo_json
 from assay.cli.task_data import check_data, print_data
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
-from assay.config import ConfigWarning, names_in
-from assay.errors import AssayError, ConfigError, MissingPackage, UnknownName, UntrustedCode
+from assay.config import ConfigWarning, task_names_in
+from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
 from assay.run import check_group
-from assay.scoring import idle_settings
-from assay.tasks import Resolved, TaskManager, check_task, split_file
+from assay.scoring import doubtful_settings
+from assay.tasks import Resolved, TaskManager, check_task
 from assay.terminal_text import hanging, one_line
 
 
@@ -116,11 +116,11 @@ def command(
     # Task modules may print while they are imported; what belongs to them goes to stderr.
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        chosen = [*names_in((*names, *tasks))]
+        chosen = task_names_in((*names, *tasks), between=",")
         if model is not None:
             _validate_model(model, model_args, tally)
         if chosen or model is None:
-            _validate(manager, chosen, tally, mirror, open_manager)
+            _validate(manager, chosen, tally, mirror)
         report = check_data(manager, chosen, mirror) if data else None
     tally.warnings = _config_warnings(caught)
     if as_json:
@@ -147,11 +147,9 @@ def _validate_model(name: str, model_args: tuple[str, ...], tally: ValidationTal
     tally.add("models", name, None, found)
 
 
-def _validate(
-    manager: TaskManager, names: list[str], tally: ValidationTally, data_dir: Path | None, open_manager: OpenManager
-) -> None:
+def _validate(manager: TaskManager, names: list[str], tally: ValidationTally, data_dir: Path | None) -> None:
     index = manager.index
-    check = _Checker(manager, tally, data_dir, open_manager)
+    check = _Checker(manager, tally, data_dir)
     if names:
         for name in names:
             check(name)
@@ -170,16 +168,14 @@ def _validate(
 class _Checker:
     """Checks a name and all that it stands for, each task and group once."""
 
-    def __init__(
-        self, manager: TaskManager, tally: ValidationTally, data_dir: Path | None, open_manager: OpenManager
-    ) -> None:
-        self.manager, self.tally, self.data_dir, self.open_manager = manager, tally, data_dir, open_manager
+    def __init__(self, manager: TaskManager, tally: ValidationTally, data_dir: Path | None) -> None:
+        self.manager, self.tally, self.data_dir = manager, tally, data_dir
         self.done: set[str] = set()
         self.failed: set[str] = set()
 
     def __call__(self, name: str) -> None:
         try:
-            resolved = self._resolved(name)
+            resolved = self.manager.resolve(name)
         except Exception as error:  # a report over a directory says what is wrong with one file, and goes on
             entry = self.manager.entries.get(name)
             kind = "groups" if entry is not None and entry.kind == "group" else "tasks"
@@ -193,28 +189,18 @@ class _Checker:
                 self.done.add(key)
                 self.tally.add("groups", key, _text(resolved.sources.get(key)), blamed[key])
 
-    def _resolved(self, name: str) -> Resolved:
-        """A group's file names tasks of files beside it, which whoever names the file alone need not add by hand."""
-        try:
-            return self.manager.resolve(name)
-        except UnknownName:
-            found = split_file(name)
-            if found is None or not found[0].is_file():
-                raise
-            return self.open_manager(str(found[0].parent)).resolve(name)
-
     def _check_tasks(self, resolved: Resolved) -> dict[str, list[ConfigError]]:
         """What groups are to blame for: faults of the tasks that they write out or change."""
         blamed: dict[str, list[ConfigError]] = {}
         for key, config in resolved.tasks.items():
-            plain = self.manager.is_plain(key, config)
+            plain = self.manager.is_plain(key, config, resolved.sources.get(key))
             if key in (self.done if plain else self.failed):
                 continue  # a group that changes a task is not to blame for what was wrong before
             errors = check_task(config, resolved.origins.get(key), data_dir=self.data_dir)
             if any(not isinstance(error, UntrustedCode) for error in errors):
                 self.failed.add(key)
-            for idle in [] if errors else idle_settings(config):
-                warnings.warn(f"task {key}: no effect: {idle}", ConfigWarning, stacklevel=2)
+            for doubt in [] if errors else doubtful_settings(config):
+                warnings.warn(f"task {key}: {doubt}", ConfigWarning, stacklevel=2)
             if plain or key in resolved.roots:
                 self.done.add(key)
                 self.tally.add("tasks", key, _text(resolved.sources.get(key)), errors)

@@ -1,5 +1,6 @@
 """YAML to typed config. Every later step reads these objects and never the YAML."""
 
+from assay.config.agent import AgentConfig, AgentLimits, AgentUser, ToolConfig, WorkspaceConfig
 from assay.config.build import (
     FILE_FORMATS,
     build_group_config,
@@ -21,6 +22,7 @@ from assay.config.functions import (
 )
 from assay.config.group import AggMetricConfig, GroupConfig, GroupFilter
 from assay.config.loader import (
+    MAX_INCLUDES,
     LmEvalVersion,
     LoadedFile,
     Origin,
@@ -39,8 +41,8 @@ from assay.config.options import (
     WholeNumbers,
     as_one_name,
     flag_of,
-    names_in,
     option,
+    task_names_in,
     texts_in,
 )
 from assay.config.parse import is_well_formed, parse_text
@@ -52,6 +54,10 @@ from assay.errors import ConfigWarning
 
 __all__ = [
     "FILE_FORMATS",
+    "MAX_INCLUDES",
+    "AgentConfig",
+    "AgentLimits",
+    "AgentUser",
     "AggMetricConfig",
     "Budget",
     "CIConfig",
@@ -80,7 +86,9 @@ __all__ = [
     "Seeds",
     "TaskConfig",
     "Texts",
+    "ToolConfig",
     "WholeNumbers",
+    "WorkspaceConfig",
     "add_lm_eval_root",
     "add_task_root",
     "as_one_name",
@@ -99,7 +107,6 @@ __all__ = [
     "locate_data_files",
     "may_run",
     "merge_settings",
-    "names_in",
     "option",
     "outline",
     "parse_roles",
@@ -108,6 +115,7 @@ __all__ = [
     "reading_only",
     "resolve_includes",
     "split_group",
+    "task_names_in",
     "texts_in",
     "untrusted",
     "what_failed",

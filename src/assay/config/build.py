@@ -230,7 +230,7 @@ def _warn(origin: Origin | None, message: str) -> None:
 
 
 _FUNCTION: JsonSchemaValue = {"type": "string", "description": "!function module.name"}
-_NAME_OR_MAPPING = ("MetricConfig", "FilterStep", "AggMetricConfig", "ScorerConfig")
+_NAME_OR_MAPPING = ("MetricConfig", "FilterStep", "AggMetricConfig", "ScorerConfig", "ToolConfig")
 """Entries that may be a bare name instead of a mapping."""
 _TAKES_ARGUMENTS = ("MetricConfig", "FilterStep", "ScorerConfig")
 """Entries whose further keys are arguments."""
@@ -301,6 +301,8 @@ def _generate(model: type[BaseModel]) -> dict[str, Any]:
             if name in _TAKES_ARGUMENTS:
                 entry["additionalProperties"] = True
             schema["$defs"][name] = {"anyOf": [{"type": "string"}, entry]}
+    if "FunctionRef" in schema.get("$defs", {}):
+        schema["$defs"]["FunctionRef"] = _FUNCTION
     return schema
 
 

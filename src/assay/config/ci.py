@@ -15,17 +15,17 @@ from assay.config.parse import compose_file, parse_file
 from assay.config.run import RunConfig
 from assay.errors import ConfigError, did_you_mean
 
-RuleKind = Literal["not worse", "at least", "newly failed"]
+RuleKind = Literal["not worse", "at least", "newly wrong"]
 _NUMBER = r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<unit>%|points?)?"
 _RULES: dict[RuleKind, re.Pattern[str]] = {
     "not worse": re.compile(rf"not worse than\s+{_NUMBER}"),
     "at least": re.compile(rf"at least\s+{_NUMBER}"),
-    "newly failed": re.compile(rf"no more than\s+{_NUMBER}\s+newly failed"),
+    "newly wrong": re.compile(rf"no more than\s+{_NUMBER}\s+newly wrong"),
 }
 ANY_TASK = "any task"
 _FORM = (
     "Write `TASK [METRIC]: not worse than 0.01`, `TASK [METRIC]: at least 0.4` or "
-    "`any task: no more than 2 % newly failed`."
+    "`any task: no more than 2 % newly wrong`."
 )
 
 OPTION_SECTIONS = ("compare", "drift", "explain", "gate", "judge", "noise", "power", "rank", "report", "sweep")
@@ -53,9 +53,9 @@ class CIRule(BaseModel):
 
         >>> CIRule.parse("arc_easy:cloze acc: not worse than 0.01")
         CIRule(text='arc_easy:cloze acc: not worse than 0.01', task='arc_easy:cloze', metric='acc', kind='not worse', limit=0.01)
-        >>> rule = CIRule.parse("any task: no more than 2 % newly failed")
+        >>> rule = CIRule.parse("any task: no more than 2 % newly wrong")
         >>> rule.task, rule.kind, rule.limit
-        (None, 'newly failed', 0.02)
+        (None, 'newly wrong', 0.02)
         """
         name, colon, claim = text.rpartition(":")
         words = name.split()
@@ -72,6 +72,35 @@ class CIRule(BaseModel):
                 metric = words[1] if len(words) == 2 and not every else None
                 return cls(text=text, task=None if every else words[0], metric=metric, kind=kind, limit=limit)
         raise ConfigError(f"the rule {text!r} is not understood", hint=_FORM)
+
+
+_FLOOR_LIMIT = re.compile(r"(?P<number>\d*\.?\d+)\s*(?P<unit>%)?\s*(?P<above>above chance)?")
+
+
+class FloorLimit(BaseModel):
+    """How high a floor of a benchmark may be: by itself, or above guessing."""
+
+    model_config = ConfigDict(frozen=True)
+    limit: float
+    above_chance: bool = False
+
+    @classmethod
+    def parse(cls, text: Any) -> FloorLimit:
+        """
+        >>> FloorLimit.parse("0.05 above chance"), FloorLimit.parse(0.3)
+        (FloorLimit(limit=0.05, above_chance=True), FloorLimit(limit=0.3, above_chance=False))
+        """
+        found = _FLOOR_LIMIT.fullmatch(str(text).strip())
+        if found is None:
+            raise ConfigError(
+                f"the floor {text!r} is no limit", hint="Write `blind: 0.05 above chance`, or `longest: 0.4`."
+            )
+        limit = float(found["number"]) / (100 if found["unit"] else 1)
+        return cls(limit=limit, above_chance=bool(found["above"]))
+
+
+def _floor_limit(value: Any) -> Any:
+    return value if isinstance(value, FloorLimit) else FloorLimit.parse(value)
 
 
 def _rule(value: Any) -> Any:
@@ -97,6 +126,9 @@ class CIConfig(BaseModel):
     )
     tasks: list[str] = Field(min_length=1)
     rules: list[Annotated[CIRule, BeforeValidator(_rule)]] = Field(min_length=1)
+    floors: dict[str, Annotated[FloorLimit, BeforeValidator(_floor_limit)]] = Field(
+        default_factory=dict, description="How high floors of the tasks may be: `blind: 0.05 above chance`."
+    )
     baseline: str | None = Field(default=None, description="A run directory; `assay ci --record` creates it.")
     budget: Budget = Field(default_factory=Budget)
     alpha: float = Field(

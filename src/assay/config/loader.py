@@ -36,13 +36,19 @@ class LoadedFile:
     origins: dict[str, Origin]
 
 
+MAX_INCLUDES = 50
+"""Files that may stand below each other by `include`."""
+Done: TypeAlias = dict[Path, LoadedFile]
+"""Files that were resolved already: two bases may share a third, at every level."""
+
+
 def load_yaml(path: str | Path) -> LoadedFile:
     """Read a task or group file with everything it includes.
 
     Includes merge key by key at top level only: a later include wins over an earlier one, the file itself over all.
     The same base reached twice is fine; a file that includes itself is an error that prints the circle.
     """
-    return _load(Path(path).expanduser().absolute(), ())
+    return _load(Path(path).expanduser().absolute(), (), {})
 
 
 def load_file_only(path: Path) -> dict[str, Any]:
@@ -50,11 +56,22 @@ def load_file_only(path: Path) -> dict[str, Any]:
     return parse_file(path).data
 
 
-def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
+def _load(path: Path, above: tuple[Path, ...], done: Done) -> LoadedFile:
     path = _real_path(path)
     if path in above:
         circle = " → ".join(file.name for file in (*above[above.index(path) :], path))
         raise ConfigError(f"{above[-1]}: circular include: {circle}", hint="Remove one of these includes.")
+    if len(above) > MAX_INCLUDES:
+        raise ConfigError(
+            f"{above[0]}: more than {MAX_INCLUDES} files include each other, down to {path}",
+            hint="Include the last ones directly.",
+        )
+    if path not in done:
+        done[path] = _resolved(path, above, done)
+    return done[path]
+
+
+def _resolved(path: Path, above: tuple[Path, ...], done: Done) -> LoadedFile:
     parsed = _parse_cached(path)
     for twice in parsed.repeated:
         _refuse_or_warn(twice, path)
@@ -65,7 +82,9 @@ def _load(path: Path, above: tuple[Path, ...]) -> LoadedFile:
     if isinstance(parsed.data["include"], dict) and "group" in own:
         # Fields of all members, written on the spot.
         return LoadedFile({**own, "include": parsed.data["include"]}, origins)
-    merged = resolve_includes(parsed.data["include"], Origin(path, parsed.lines.get("include", 1)), (*above, path))
+    merged = resolve_includes(
+        parsed.data["include"], Origin(path, parsed.lines.get("include", 1)), (*above, path), done
+    )
     return LoadedFile({**merged.data, **own}, {**merged.origins, **origins})
 
 
@@ -90,8 +109,11 @@ def _real_folder(folder: str) -> Path:
     return Path(folder).resolve()
 
 
-def resolve_includes(include: Any, origin: Origin, above: tuple[Path, ...] = ()) -> LoadedFile:
+def resolve_includes(
+    include: Any, origin: Origin, above: tuple[Path, ...] = (), done: Done | None = None
+) -> LoadedFile:
     """Merge the files that an `include:` names; `origin` is where it is written."""
+    done = {} if done is None else done
     data: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     for name in include if isinstance(include, list) else [include]:
@@ -100,7 +122,7 @@ def resolve_includes(include: Any, origin: Origin, above: tuple[Path, ...] = ())
         base = origin.path.parent / Path(name).expanduser()
         if not base.is_file():
             raise ConfigError(f"{origin}: include names {name}, but there is no file {base}", hint=_suggest_file(base))
-        included = _load(base, above or (origin.path,))
+        included = _load(base, above or (origin.path,), done)
         # `task_list` names the tasks of the included file itself, not of those that build on it.
         data.update({key: value for key, value in included.data.items() if key != "task_list"})
         origins.update(included.origins)

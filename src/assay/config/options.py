@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -71,6 +72,25 @@ def as_one_name(name: str) -> str:
     my\ tasks/a\,b.yaml
     """
     return re.sub(r"(?<!\\)([,\s])", r"\\\1", name)
+
+
+def task_names_in(values: Any, between: str = r",\s") -> list[str]:
+    r"""Names of tasks: a list, or text with commas or spaces between names. One that is part of a name has a backslash before
+    it, unless the text begins with the file or directory of that name.
+
+    >>> task_names_in("arc_easy, gsm8k:5shot mmlu"), task_names_in([r"red\,\ green,blue"])
+    (['arc_easy', 'gsm8k:5shot', 'mmlu'], ['red\\,\\ green', 'blue'])
+    """
+    listed: Iterable[Any] = () if values is None else values if isinstance(values, list | tuple) else [values]
+    return [name for value in listed for name in re.split(rf"(?<!\\)[{between}]+", _with_one_place(str(value))) if name]
+
+
+def _with_one_place(text: str) -> str:
+    """The text with the name of the file or directory that it begins with written as one name."""
+    given, *rest = re.split("(?=[:@])", text, maxsplit=1)
+    path = re.sub(r"\\([,\s])", r"\1", given)
+    is_place = re.search(r"[,\s]", path) is not None and os.path.exists(os.path.expanduser(path))
+    return "".join((as_one_name(path), *rest)) if is_place else text
 
 
 def texts_in(values: Any) -> tuple[str, ...]:

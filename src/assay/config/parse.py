@@ -22,6 +22,8 @@ from assay.paths import read_regular
 MAX_BYTES = 8_000_000
 MAX_DEPTH = 100
 MAX_NODES = 2_000_000
+MAX_KEY = 1_000
+"""Characters of a key, and of a number: nobody writes longer ones, and looking for what they were meant to be takes for ever."""
 _SURELY_SHALLOW = 2_000
 """Indentation alone cannot nest deeply in so few characters; brackets and dashes can, and are counted."""
 
@@ -144,7 +146,8 @@ def parse_text(text: str, path: Path) -> Parsed:
     return Parsed(data, lines, tuple(_repeated(node)))
 
 
-def _repeated(root: yaml.Node) -> Iterator[Repeated]:
+def _nodes(root: yaml.Node) -> Iterator[yaml.Node]:
+    """All nodes of a tree, each once; keys come with their mapping."""
     seen: set[int] = set()
     waiting = [root]
     while waiting:
@@ -152,12 +155,34 @@ def _repeated(root: yaml.Node) -> Iterator[Repeated]:
         if id(node) in seen:
             continue
         seen.add(id(node))
+        yield node
         if isinstance(node, yaml.SequenceNode):
             waiting += node.value
         elif isinstance(node, yaml.MappingNode):
+            waiting += [value for _, value in node.value]
+
+
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"})
+
+
+def _check_lengths(root: yaml.Node, path: Path) -> None:
+    for node in _nodes(root):
+        scalars = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+        scalars += [node] if node.tag in _NUMBERS else []
+        for scalar in scalars:
+            if isinstance(scalar, yaml.ScalarNode) and len(scalar.value) > MAX_KEY:
+                what = "a number" if scalar is node else "a key"
+                raise ConfigError(
+                    f"{path}:{scalar.start_mark.line + 1}: {what} of {len(scalar.value):,} characters",
+                    hint=f"At most {MAX_KEY:,} are allowed. Put it in quotes if it is meant as text.",
+                )
+
+
+def _repeated(root: yaml.Node) -> Iterator[Repeated]:
+    for node in _nodes(root):
+        if isinstance(node, yaml.MappingNode):
             known: dict[str, tuple[yaml.Node, yaml.Node]] = {}
             for key, value in node.value:
-                waiting.append(value)
                 if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
                     continue
                 if (before := known.get(key.value)) is not None:
@@ -182,6 +207,8 @@ def _compose(text: str, path: Path) -> yaml.Node | None:
             loader.dispose()
         if node is not None and "*" in text:
             _check_expansion(node, path)
+        if node is not None and len(text) > MAX_KEY:
+            _check_lengths(node, path)
     except yaml.YAMLError as error:
         raise _explain(error, path, text) from None
     except RecursionError:
@@ -234,6 +261,11 @@ def _check_expansion(root: yaml.Node, path: Path) -> None:
 
 
 def _explain(error: yaml.YAMLError, path: Path, text: str = "") -> ConfigError:
+    if path.suffix == ".py":
+        return ConfigError(
+            f"{path}: Python code, where a task file (YAML) was expected",
+            hint=f"A class in it is a task by its NAME: --include_path {path} --tasks NAME.",
+        )
     if not isinstance(error, yaml.MarkedYAMLError):
         return ConfigError(f"{path}: not valid YAML: {str(error).splitlines()[0]}")
     mark = error.problem_mark or error.context_mark

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from assay.config.options import CommandFlag, Options, as_one_name, option
+from assay.config.options import CommandFlag, Options, option, task_names_in
 from assay.config.settings import merge_settings
 from assay.config.task import FrozenConfig
 from assay.errors import ConfigError
@@ -80,18 +80,6 @@ def _paths(value: Any) -> Any:
     return [part for item in items for part in str(item).split(os.pathsep) if part]
 
 
-def _is_place(text: str) -> bool:
-    """Whether a text with commas or spaces is one file or directory, perhaps in a variant."""
-    return re.search(r"(?<!\\)[,\s]", text) is not None and os.path.exists(re.split("[:@]", text)[0])
-
-
-def _names(value: Any) -> Any:
-    """Task names: a list, or text with commas or spaces between names; one that is part of a name has a backslash before it."""
-    items = [] if value is None else value if isinstance(value, list | tuple) else [value]
-    items = [as_one_name(str(item)) if _is_place(str(item)) else item for item in items]
-    return [name for item in items for name in re.split(r"(?<!\\)[,\s]+", str(item)) if name]
-
-
 def _settings(flag: str) -> BeforeValidator:
     return BeforeValidator(lambda value: merge_settings(value, flag=flag))
 
@@ -123,7 +111,8 @@ def parse_roles(value: Any, *, flag: str = "roles") -> dict[str, Any]:
         if not isinstance(name, str) or not name.isidentifier() or name == "model" or is_secret(name):
             raise ConfigError(
                 f"{flag}: {name!r} cannot be the name of a role",
-                hint="Use a word such as judge. `model` is the model under test; names of secrets are not recorded.",
+                hint="Use a word such as judge. `model` is the model under test, which --model names; "
+                "names of secrets are not recorded.",
             )
         if name in roles:
             raise ConfigError(f"{flag}: the role {name} appears twice", hint="Use one model per role.")
@@ -138,6 +127,31 @@ def parse_roles(value: Any, *, flag: str = "roles") -> dict[str, Any]:
 
 _MODEL, _PROMPTS, _FILES, _SCORES = "The model", "Prompts and answers", "Task files and data", "Scores"
 _STORED, _LIMITS, _SAFETY, _CLUSTER = "What is stored", "Limits", "Code of others", "Cluster"
+_BRANCH = "Branches of agents' trajectories"
+
+
+def _branch_step(value: Any) -> Any:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if number in (None, "first_error", "each") or (type(number) is int and number >= 1):
+        return number
+    raise ConfigError(f"at is {value!r}", hint="Use the number of a step, from 1 up, or first_error, or each.")
+
+
+def parse_replacements(value: Any) -> dict[str, str]:
+    """What a branch replaces, from a mapping, or from texts such as `system=Be brief.`
+
+    >>> parse_replacements(["system=Be brief, please.", "tool_result=other.jsonl"])
+    {'system': 'Be brief, please.', 'tool_result': 'other.jsonl'}
+    """
+    if not isinstance(value, Mapping):
+        pairs = [str(text).partition("=") for text in ([value] if isinstance(value, str) else value or ())]
+        value = {name: text for name, _, text in pairs}
+    for name in value:
+        if name not in ("system", "tool_result"):
+            raise ConfigError(
+                f"replace: {name!r} cannot be replaced", hint="Write system=TEXT, or tool_result=FILE.jsonl."
+            )
+    return {name: str(text) for name, text in value.items()}
 
 
 class RunConfig(Options):
@@ -158,10 +172,15 @@ class RunConfig(Options):
     )
     labels: Annotated[list[str], BeforeValidator(_paths)] = option(
         list,
-        "People's verdicts on some of the answers, used to correct judged scores.",
+        "People's verdicts on some of the answers, or on some of the gold answers; they correct scores.",
         flag=CommandFlag(metavar="FILE", section=_SCORES, decides=True),
     )
-    tasks: Annotated[list[str], BeforeValidator(_names)] = option(
+    overlay: Annotated[list[str], BeforeValidator(_paths)] = option(
+        list,
+        "Docs that are left out or have another gold answer than the published one: a YAML or JSONL file. Once per file.",
+        flag=CommandFlag(metavar="FILE", section=_SCORES, decides=True),
+    )
+    tasks: Annotated[list[str], BeforeValidator(task_names_in)] = option(
         list,
         "Tasks, groups, tags, globs or files, separated by commas or repeated. Variants: arc_easy:cloze, gsm8k:8shot.",
         flag=CommandFlag("-t", "NAMES", decides=True),
@@ -239,6 +258,11 @@ class RunConfig(Options):
         "docs: the notes also have the interval of exactly these docs' own mean, in which only draws vary.",
         flag=CommandFlag(metavar="docs", section=_SCORES),
     )
+    floors: Annotated[list[str], BeforeValidator(task_names_in)] = option(
+        list,
+        "What scores would be without the ability: blind, longest, constant, … by name, or all that cost little.",
+        flag=CommandFlag(metavar="[NAMES]", bare="default", section=_SCORES, decides=True),
+    )
     metadata: Annotated[dict[str, Any], _settings("metadata")] = option(
         dict, "Passed to tasks and custom datasets.", flag=CommandFlag(metavar="JSON", section=_FILES, decides=True)
     )
@@ -254,8 +278,34 @@ class RunConfig(Options):
     )
     sandbox: SandboxKind = option(
         "auto",
-        "Where that code runs; weak does without protections that this machine lacks.",
+        "Where that code runs; weak: also where this machine cannot give every protection.",
         flag=CommandFlag(section=_SAFETY),
+    )
+    allow_network: bool = option(
+        False,
+        "Let the sandbox of an agent use the network if its task says so.",
+        flag=CommandFlag(section=_SAFETY, decides=True),
+    )
+    replay_outside: bool = option(
+        False,
+        "Call tools again that have effects outside their trajectory, where a killed run goes on.",
+        flag=CommandFlag(section=_SAFETY, decides=True),
+    )
+
+    branch: str | None = option(
+        None,
+        "Go on from trajectories of agents that this run stored, with another model, prompt or tool result.",
+        flag=CommandFlag(metavar="RUN", section=_BRANCH, decides=True),
+    )
+    at: Annotated[int | Literal["first_error", "each"] | None, BeforeValidator(_branch_step)] = option(
+        None,
+        "The first step that is made anew: a number, first_error (of a tool), or each in turn.",
+        flag=CommandFlag(metavar="STEP", section=_BRANCH, default="after the step of tool_result", decides=True),
+    )
+    replace: Annotated[dict[str, str], BeforeValidator(parse_replacements)] = option(
+        dict,
+        "What is other than in RUN: system=TEXT, or tool_result=FILE of lines with doc, draw, step, result.",
+        flag=CommandFlag(metavar="WHAT=…", section=_BRANCH, decides=True),
     )
 
     output_path: str | None = option(
@@ -386,8 +436,16 @@ class RunConfig(Options):
             raise ConfigError(
                 "sample: random needs a limit", hint="Add --limit N: so many docs of each task are drawn."
             )
+        if self.overlay and self.control is not None:
+            raise ConfigError(
+                "overlay and control cannot be combined", hint="The control run is scored on docs without the overlay."
+            )
         if self.limit is not None and self.samples is not None:
             raise ConfigError("limit and samples cannot be combined", hint="Leave one of them out.")
+        if self.branch is None and (self.at is not None or self.replace):
+            raise ConfigError("at and replace are about the trajectories of a run", hint="Name it with --branch RUN.")
+        if self.branch is not None and self.at is None and "tool_result" not in self.replace:
+            raise ConfigError("branch: nobody said where", hint="Add --at N, --at first_error or --at each.")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
             raise ConfigError("fewshot_as_multiturn needs a chat template", hint="Add --apply_chat_template.")
         return self
@@ -408,6 +466,7 @@ class RunKwargs(TypedDict, total=False):
     model_args: Settings
     roles: Mapping[str, RoleConfig | Mapping[str, Any] | str] | Sequence[str]
     labels: str | Sequence[str]
+    overlay: str | Sequence[str]
     tasks: Any
     """Names in a list or a text, mappings with fields of their own, `Task` objects, Python task classes."""
     overrides: Mapping[str, Mapping[str, Any]] | None
@@ -431,10 +490,16 @@ class RunKwargs(TypedDict, total=False):
     seed: Seeds | int | str | Sequence[int | None] | Mapping[str, int | None] | None
     bootstrap_iters: int
     population: Literal["docs"] | None
+    floors: str | Sequence[str]
     metadata: Settings
     trust_remote_code: bool
     confirm_run_unsafe_code: bool
     sandbox: SandboxKind
+    allow_network: bool
+    replay_outside: bool
+    branch: str | None
+    at: int | Literal["first_error", "each"] | None
+    replace: Mapping[str, str] | Sequence[str]
     output_path: str | None
     run_dir: str | None
     log_samples: bool

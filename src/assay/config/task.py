@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from assay.config.agent import AgentConfig
 from assay.config.functions import Function
 from assay.config.loader import LmEvalVersion, read_line
 from assay.config.settings import check_generation
@@ -18,10 +19,13 @@ from assay.registry import load_object
 from assay.request_types import OUTPUT_TYPES
 
 DEFAULT_MAX_GEN_TOKS = 256
+AGENT_MAX_GEN_TOKS = 1024
+MAX_REPEATS = 100_000
+"""Draws of one request."""
 
 OWN_FIELDS = frozenset(
-    {"cluster", "doc_to_question", "language", "perturbation", "reducer", "shuffle_choices", "style", "tools", "turns"}
-    | {"unmodifiable_words"}
+    {"agent", "cluster", "doc_to_question", "language", "perturbation", "reducer", "shuffle_choices", "style", "tools"}
+    | {"turns", "unmodifiable_words"}
 )
 """Fields that no lm-evaluation-harness knows: a file that uses one was written for us, and has our defaults."""
 
@@ -67,6 +71,12 @@ class MetricConfig(FrozenConfig):
         if isinstance(data, str) or callable(data):
             data = {"metric": data}
         if isinstance(data, dict):
+            if "end_state" in data and "metric" not in data:  # end_state: !function check.solved
+                data = {
+                    "metric": "end_state",
+                    "check": data["end_state"],
+                    **{k: v for k, v in data.items() if k != "end_state"},
+                }
             if "reduction" in data:  # the word of lm-evaluation-harness 0.5
                 data = {"reducer": data["reduction"], **{k: v for k, v in data.items() if k != "reduction"}}
             known = {k: v for k, v in data.items() if k in cls.model_fields}
@@ -192,7 +202,7 @@ class TaskConfig(FrozenConfig):
     form_stops: bool = False
     """Set by forms, not by files: the stop strings end an answer in a plain text, and are left out of a chat, where the
     turn ends by itself."""
-    repeats: int = Field(default=1, ge=1)
+    repeats: int = Field(default=1, ge=1, le=MAX_REPEATS)
     filter_list: Annotated[list[FilterConfig], BeforeValidator(as_list)] | None = None
     metric_list: Annotated[list[MetricConfig], BeforeValidator(as_list)] | None = None
     process_results: Function | None = None
@@ -216,6 +226,8 @@ class TaskConfig(FrozenConfig):
     """Functions that the model may call, each `{name, description, parameters}` with a JSON Schema of its arguments."""
     tool_protocol: Literal["native", "text"] = "native"
     """Whether only calls that the server gives as such count, or those too that the model writes into its answer."""
+    agent: AgentConfig | None = None
+    """Tools, sandbox, limits and user of an agent (`output_type: agent`)."""
     turns: list[str | Function] | None = None
     """What the user says in later turns of a conversation; a template may use the answers so far."""
     cluster: str | None = None
@@ -279,6 +291,9 @@ class TaskConfig(FrozenConfig):
     def _settle_generation(self) -> Self:
         """Greedy, 256 tokens, up to the few-shot delimiter, unless the file says otherwise."""
         given, until = self.generation_kwargs, [self.fewshot_delimiter]
+        if self.agent is not None:  # each turn of an agent ends by itself
+            given = {"do_sample": False, "temperature": 0.0, "max_gen_toks": AGENT_MAX_GEN_TOKS, **(given or {})}
+            until = []
         if given is None:
             if self.output_type != "generate_until":
                 return self

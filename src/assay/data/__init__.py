@@ -1,6 +1,16 @@
 """Dataset reference to docs: the `datasets` library, local files, a local mirror of the hub, `custom_dataset`."""
 
-from assay.data.docs import NUMPY_SEED, RANDOM_SEED, Docs, as_dataset, columns_of, doc_hash, iter_docs, seeded_globals
+from assay.data.docs import (
+    NUMPY_SEED,
+    RANDOM_SEED,
+    CorrectedDoc,
+    Docs,
+    as_dataset,
+    columns_of,
+    doc_hash,
+    iter_docs,
+    seeded_globals,
+)
 from assay.data.finding import DatasetNeed, FoundDataset, find_dataset, find_model, need_of_task
 from assay.data.hub import HubClient
 from assay.data.mirror import FetchProgress, check_mirror, fill_mirror
@@ -9,6 +19,7 @@ from assay.data.source import DataSource, hub_or_cache, mirror_dir, why_out_of_r
 __all__ = [
     "NUMPY_SEED",
     "RANDOM_SEED",
+    "CorrectedDoc",
     "DataSource",
     "DatasetNeed",
     "Docs",

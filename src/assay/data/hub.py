@@ -91,10 +91,33 @@ class HubClient:
 
         return Path(self._ask(f"{repo}/{path} at {commit}", fetched))
 
+    def propose(self, repo: str, files: Mapping[str, bytes], title: str) -> str:
+        """A pull request to a model's repository with these files; its address. Never sent twice: there would be two."""
+        from huggingface_hub import CommitOperationAdd
+
+        added = [CommitOperationAdd(path, content) for path, content in files.items()]
+        try:
+            found = self._api.create_commit(repo, added, commit_message=title, create_pr=True)
+        except Exception as error:  # of huggingface_hub, or of whichever library it uses for HTTP
+            answer = getattr(error, "response", None)
+            why = " ".join(str(error).split())[:300] if answer is None else f"it answers {answer.status_code}"
+            raise DataError(
+                f"the hub did not take a pull request to {repo}: {why}",
+                hint="It takes the name of a model's repository, and a token with which you may write, in HF_TOKEN.",
+            ) from error
+        return str(found.pr_url)
+
     def text(self, kind: str, repo: str, commit: str, path: str) -> str:
         """A small text file, such as a README."""
         with tempfile.TemporaryDirectory() as folder:
             return self.download(kind, repo, commit, path, Path(folder)).read_text(encoding="utf-8", errors="replace")
+
+    def readme(self, repo: str) -> str:
+        """The card of a model; empty where there is none yet."""
+        try:
+            return self.text("model", repo, "main", "README.md")
+        except HubNotFound:
+            return ""
 
     def _ask(self, what: str, call: Callable[[], T]) -> T:
         """What the call gives; where it fails, tried again if that may help, or else said in a line."""

@@ -12,6 +12,7 @@ from assay.config import FilterConfig, FilterStep, Function, FunctionRef, TaskCo
 from assay.errors import AssayError, ConfigError, ScoringError, did_you_mean
 from assay.instance import Doc, Instance, Response
 from assay.registry import Registry
+from assay.request_types import REQUEST_TYPES
 
 
 class _Dropped:
@@ -174,6 +175,13 @@ def _whole(instance: Instance) -> list[Response]:
     return [Response(text) if whole is None else whole for text, whole in zip(instance.resps, known)]
 
 
+def _is_one_answer(left: list[Any], instance: Instance) -> bool:
+    """Whether a request was answered once; all draws of a text that is scored are one computation."""
+    row = REQUEST_TYPES.get(instance.request_type)
+    is_scored = row is not None and row.scored_argument is not None
+    return len(left) == instance.repeats and (instance.repeats == 1 or is_scored)
+
+
 def _first_text(resps: Sequence[Any]) -> int | None:
     """The first doc whose answers are one text in place of a list."""
     return next((i for i, entry in enumerate(resps) if isinstance(entry, str)), None)
@@ -204,12 +212,16 @@ class FilterEnsemble:
                 f"filter {self.name!r}: {type(late[0]).__name__} needs whole responses, but steps before it leave none",
                 hint="Put it first.",
             )
-        for step, after in zip(self.steps, self.steps[1:]) if self.is_strict else ():
+        if self.is_strict and (fault := self.splits_answers):
+            raise ConfigError(f"filter {self.name!r}: {fault}", hint="Put the step that leaves one answer last.")
+
+    @property
+    def splits_answers(self) -> str | None:
+        """Which step takes one answer for a list, and so reads its characters as answers."""
+        for step, after in zip(self.steps, self.steps[1:]):
             if _says(step, "gives_value") and _says(after, "takes_lists"):
-                raise ConfigError(
-                    f"filter {self.name!r}: {_named(step)} leaves one answer, but {_named(after)} after it reads a list",
-                    hint=f"Put {_named(step)} last.",
-                )
+                return f"{_named(step)} leaves one answer, but {_named(after)} after it reads a list"
+        return None
 
     @classmethod
     def from_config(
@@ -244,7 +256,7 @@ class FilterEnsemble:
                 flags = [flags[i] for i in alive] if carries else []
         name = self.name
         for instance, filtered in zip(answered, resps):
-            is_only = self.unwraps and instance.repeats == 1 and isinstance(filtered, list) and len(filtered) == 1
+            is_only = self.unwraps and isinstance(filtered, list) and _is_one_answer(filtered, instance)
             instance.filtered_resps[name] = filtered[0] if is_only else filtered
         if carries:
             self._note_unparsed(answered, flags)

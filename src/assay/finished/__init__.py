@@ -2,8 +2,17 @@
 
 from assay.finished.alignment import Alignment, align
 from assay.finished.estimating import with_our_estimates
-from assay.finished.formats import RUN_FORMATS, RunFormat, export_run, open_run, open_runs, readable_formats
-from assay.finished.jsonl import write_sample_files
+from assay.finished.formats import (
+    RUN_FORMATS,
+    RunFormat,
+    export_run,
+    open_run,
+    open_runs,
+    propose_run,
+    read_scores,
+    readable_formats,
+)
+from assay.finished.jsonl import link_as_lm_eval, sample_objects, write_sample_files
 from assay.finished.own import read_assay, sample_rows, stored_docs, stored_questions
 from assay.finished.perturbed import named_like, perturbations_in
 from assay.finished.results_files import open_results
@@ -13,6 +22,7 @@ from assay.finished.run import (
     Columns,
     DocColumn,
     Keys,
+    PerSolved,
     Run,
     SentRequest,
     is_higher_better,
@@ -29,6 +39,7 @@ __all__ = [
     "Columns",
     "DocColumn",
     "Keys",
+    "PerSolved",
     "Run",
     "RunFormat",
     "SentRequest",
@@ -36,14 +47,18 @@ __all__ = [
     "export_run",
     "has_same_words",
     "is_higher_better",
+    "link_as_lm_eval",
     "named_like",
     "open_results",
     "open_run",
     "open_runs",
     "perturbations_in",
+    "propose_run",
     "read_assay",
+    "read_scores",
     "readable_formats",
     "run_of_docs",
+    "sample_objects",
     "sample_rows",
     "shared_keys",
     "stored_docs",

@@ -48,8 +48,10 @@ def with_our_estimates(run: Run) -> RunResult:
         for name, task in result.tasks.items()
     }
     made = sum(map(len, ours.values()))
-    total = sum(map(len, scores.values()))
-    note = f"error bars of {made} of {total} task scores were computed by Assay from the samples; the others are as reported"
+    total = sum(score.estimate.value is not None for of_task in scores.values() for score in of_task.values())
+    note = "error bars were computed by Assay from the samples"
+    if made < total:
+        note = f"error bars of {made} of {total} task scores were computed by Assay from the samples; the others are as reported"
     return replace(result, tasks=tasks, groups=groups, notes=(*result.notes, note))
 
 

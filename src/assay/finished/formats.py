@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from assay.data import HubClient
 from assay.errors import AssayError, ConfigError, UnknownName, did_you_mean
 from assay.finished.run import Run, blaming
 from assay.registry import Registry
@@ -31,6 +32,9 @@ class RunFormat:
     """Keyword arguments that `write` takes."""
     needs: tuple[str, ...] = ()
     """Parts that a run must have to be written so."""
+    proposed: Callable[[Path, Sequence[Path], Callable[[], str]], dict[str, bytes]] | None = None
+    """For a pull request to a model's repository: the files that were written to a folder as files there, by their paths; the
+    last argument reads the README that is there now."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Parts of a run that its files never have (see `PARTS`), each with what would have them."""
     places: Callable[[Path, Sequence[str]], Iterator[Path]] = lambda folder, names: iter(())
@@ -39,6 +43,8 @@ class RunFormat:
     """For lists of runs: the scores without the samples, where that is less to read."""
     is_general: bool = False
     """Whether its files can only be told by their kind, as any CSV; such formats are tried last."""
+    files: str = "files of its own"
+    """What is looked for, in a few words."""
 
 
 RUN_FORMATS = Registry[RunFormat](
@@ -47,7 +53,8 @@ RUN_FORMATS = Registry[RunFormat](
     lazy={
         "assay": "assay.finished.own:FORMAT",
         "csv": "assay.finished.plain_files:CSV",
-        "eee": "assay.finished.publishing:EVERY_EVAL_EVER",
+        "eee": "assay.finished.every_eval_ever:FORMAT",
+        "eval-framework": "assay.finished.eval_framework:FORMAT",
         "eval-results": "assay.finished.publishing:EVAL_RESULTS",
         "harbor": "assay.finished.harbor:FORMAT",
         "inspect": "assay.finished.inspect.reading:FORMAT",
@@ -56,8 +63,10 @@ RUN_FORMATS = Registry[RunFormat](
         "lm-eval": "assay.finished.lm_eval.run_files:FORMAT",
         "model-card": "assay.finished.publishing:MODEL_CARD",
         "nemo-evaluator": "assay.finished.nemo_evaluator:FORMAT",
+        "openai-evals": "assay.finished.openai_evals:FORMAT",
         "parquet": "assay.finished.plain_files:PARQUET",
         "table": "assay.finished.score_tables:FORMAT",
+        "verifiers": "assay.finished.verifiers:FORMAT",
     },
     made_of=lambda name, entry: entry if isinstance(entry, RunFormat) else RunFormat(write=cast(WriteRun, entry)),
 )
@@ -75,7 +84,7 @@ def open_run(path: str | Path) -> Run:
     name, row = format_at(path)
     assert row.read is not None
     with blaming(Path(path), name):
-        return row.read(Path(path))
+        return _checked(row.read(Path(path)))
 
 
 def open_runs(path: str | Path) -> list[Run]:
@@ -84,7 +93,19 @@ def open_runs(path: str | Path) -> list[Run]:
     if row.read_all is None:
         return [open_run(path)]
     with blaming(Path(path), name):
-        return row.read_all(Path(path))
+        return [_checked(run) for run in row.read_all(Path(path))]
+
+
+def read_scores(path: Path, name: str, row: RunFormat) -> RunResult:
+    """The scores of a run, without its samples where that is less to read."""
+    if row.scores is None:
+        return open_run(path).result
+    with blaming(path, name):
+        return row.scores(path).checked()
+
+
+def _checked(run: Run) -> Run:
+    return replace(run, result=run.result.checked())
 
 
 def format_at(path: str | Path) -> tuple[str, RunFormat]:
@@ -97,8 +118,7 @@ def format_at(path: str | Path) -> tuple[str, RunFormat]:
             return name, row
     raise ConfigError(
         f"{path} contains no run that can be read",
-        hint="Known: run directories of Assay, results and samples of lm-evaluation-harness, details of lighteval (Parquet), "
-        ".eval logs of inspect, tables of scores (CSV, Parquet, npz).",
+        hint=f"Looked for: {'; '.join(f'{name}: {row.files}' for name, row in readable_formats())}.",
     )
 
 
@@ -116,11 +136,28 @@ def export_run(run: str | Path | Run, to: str, output: str | Path, **settings: A
     except AssayError:
         _remove_empty(new)
         raise
+    except UnicodeEncodeError as error:
+        _remove_empty(new)
+        raise ConfigError(
+            f"{opened.path} has half a character in a name, {error.object[error.start : error.end]!r}, which no file can have",
+            hint="Rename the task, metric or model in its files.",
+        ) from error
     except OSError as error:
         _remove_empty(new)
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror or error}", hint="Choose another directory with -o."
         ) from error
+
+
+def propose_run(run: str | Path | Run, to: str, output: str | Path, repo: str, **settings: Any) -> str:
+    """Writes the run as `export_run` does and opens a pull request with it at the model's repository; gives its address."""
+    row = writable_format(to, settings)
+    if row.proposed is None:
+        takers = [name for name in RUN_FORMATS if RUN_FORMATS[name].proposed is not None]
+        raise ConfigError(f"--to {to} takes no --pull_request", hint=f"It is for --to {', '.join(takers)}.")
+    written, hub = export_run(run, to, output, **settings), HubClient()
+    files = row.proposed(Path(output), written, lambda: hub.readme(repo))
+    return hub.propose(repo, files, "Scores measured with Assay")
 
 
 def _remove_empty(made: Sequence[Path]) -> None:

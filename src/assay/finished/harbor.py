@@ -1,6 +1,6 @@
 """Jobs of Harbor: a directory with `result.json` of the job, and one below it for each trial.
 
-Trials of a task are tries at one doc, their rewards its metrics. A trial that ended with an exception, Harbor's own or the
+Trials of a task are draws of one doc, their rewards its metrics. A trial that ended with an exception, Harbor's own or the
 agent's, or out of its budget, is a failed request and never a wrong answer. What was said and called comes from the
 trajectory (ATIF) where the agent wrote one.
 """
@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ConfigError, DataError
+from assay.errors import DataError
 from assay.finished.formats import RunFormat
-from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
-from assay.finished.trials import Trial, doc_of_trials, json_object, json_text
+from assay.finished.harbor_jobs import ADHOC, write_job
+from assay.finished.run import AnsweredDoc, Run, SentRequest, only_run, run_of_docs, timestamp
+from assay.finished.trials import Trial, content_of, doc_of_trials, json_object, last_answer, took
 from assay.instance import Message
 
 _MOST = 256 << 20
@@ -31,8 +32,6 @@ _BUDGET = frozenset(
     }
 )
 """What Harbor calls an agent that exhausted its budget."""
-ADHOC = "adhoc"
-"""How Harbor names a set of tasks that are of no dataset."""
 
 
 def is_job(path: Path) -> bool:
@@ -43,20 +42,8 @@ def is_job(path: Path) -> bool:
 def _trial_files(path: Path) -> Iterator[Path]:
     """The results of trials: each below a directory of its own, beside its config."""
     for file in sorted(path.glob("*/result.json")):
-        if (file.parent / "config.json").is_file() or (file.parent / "agent").is_dir():
+        if file.is_file() and ((file.parent / "config.json").is_file() or (file.parent / "agent").is_dir()):
             yield file
-
-
-def read_job(path: Path) -> Run:
-    """The only agent of a job."""
-    runs = read_jobs(path)
-    if len(runs) > 1:
-        names = ", ".join(run.result.model_name for run in runs[:5])
-        raise ConfigError(
-            f"{path} has {len(runs)} agents: {names}{', …' if len(runs) > 5 else ''}",
-            hint="`assay rank` takes all of them; elsewhere use a job of one agent.",
-        )
-    return runs[0]
 
 
 def read_jobs(path: Path) -> list[Run]:
@@ -92,13 +79,13 @@ def _answered(
     for number, (name, files) in enumerate(sorted(trials[task].items())):
         ordered = sorted(files, key=began.__getitem__)
         results = [_load(file) for file in ordered]
-        tries = [_trial(result, file.parent) for result, file in zip(results, ordered)]
-        said = next((each.conversation for each in tries if each.conversation), ())
+        draws = [_trial(result, file.parent) for result, file in zip(results, ordered)]
+        said = next((each.conversation for each in draws if each.conversation), ())
         asked = next((turn.content for turn in said if turn.role == "user"), None)
         content = [name, results[0].get("task_checksum")]
         yield doc_of_trials(
             number,
-            tries,
+            draws,
             doc={"task": name, "instruction": asked},
             content=content,
             request=SentRequest(asked if isinstance(asked, str) else name),
@@ -118,23 +105,42 @@ def _trial(result: Mapping[str, Any], folder: Path) -> Trial:
     if failure is None and not rewards:
         failure = "error: the verifier gave no reward"
     conversation = tuple(_turns(folder / "agent" / "trajectory.json"))
-    answer = next((turn.content for turn in reversed(conversation) if turn.role == "assistant"), None)
-    return Trial({name: float(value) for name, value in rewards.items()}, answer, failure, conversation)
+    scores = {name: float(value) for name, value in rewards.items()}
+    return Trial(scores, last_answer(conversation), failure, conversation, _spent(result, conversation))
+
+
+def _spent(result: Mapping[str, Any], conversation: Sequence[Message]) -> dict[str, float]:
+    told, spans = result.get("agent_result") or {}, result.get("agent_execution") or {}
+    spent = {"cost": told.get("cost_usd"), "steps": sum(turn.role == "assistant" for turn in conversation) or None}
+    if told.get("n_input_tokens") is not None and told.get("n_output_tokens") is not None:
+        spent["tokens"] = told["n_input_tokens"] + told["n_output_tokens"]
+    if spans.get("started_at") and spans.get("finished_at"):
+        spent["seconds"] = timestamp(spans["finished_at"]) - timestamp(spans["started_at"])
+    return {name: float(value) for name, value in spent.items() if value is not None}
 
 
 def _turns(file: Path) -> Iterator[Message]:
     """The steps of a trajectory: what user, system and agent said, and after each call what came of it."""
     if not file.is_file():
         return
+    before: str | None = None
     for step in _load(file).get("steps") or ():
         role = {"agent": "assistant"}.get(str(step.get("source")), str(step.get("source")))
         calls = tuple(
             {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
             for call in step.get("tool_calls") or ()
         )
-        yield Message(role, json_text(step.get("message")), calls)
+        at, told = step.get("timestamp"), step.get("metrics") or {}
+        seconds = timestamp(at) - timestamp(before) if at and before and role == "assistant" else None
+        before = at or before
+        spent = took(tokens=told.get("completion_tokens"), seconds=seconds)
+        content = content_of(step.get("message"))
+        if thoughts := step.get("reasoning_content"):
+            said = ({"type": "text", "text": content},) if isinstance(content, str) else content
+            content = ({"type": "reasoning", "reasoning": thoughts}, *said)
+        yield Message(role, content, calls, more=spent)
         for result in (step.get("observation") or {}).get("results") or ():
-            yield Message("tool", json_text(result.get("content")), tool_call_id=result.get("source_call_id"))
+            yield Message("tool", content_of(result.get("content")), tool_call_id=result.get("source_call_id"))
 
 
 def _load(file: Path) -> dict[str, Any]:
@@ -150,9 +156,12 @@ def _load(file: Path) -> dict[str, Any]:
 
 LACKS = {"groups": "Harbor has no groups of tasks."}
 FORMAT = RunFormat(
+    files="a job's directory with <trial>/result.json",
     finds=is_job,
-    read=read_job,
+    read=lambda path: only_run(read_jobs(path), path, "agents"),
     read_all=read_jobs,
+    write=write_job,
+    needs=("samples",),
     lacks=LACKS,
     places=lambda folder, names: iter([folder] if "result.json" in names and is_job(folder) else []),
 )

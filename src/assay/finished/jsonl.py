@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,17 @@ def write_sample_files(directory: RunDirectory, tasks: list[str]) -> list[Path]:
         for task, file in files.items()
         if file.is_file()
     ]
+
+
+def link_as_lm_eval(run: Path) -> None:
+    """Names for a run `MODEL/DATE` where globs of that harness's users look: `MODEL/results_DATE.json`, `MODEL/samples_TASK_DATE.jsonl`."""
+    for file in (run / "results.json", *run.glob("samples_*.jsonl")):
+        link = run.parent / f"{file.stem}_{run.name}{file.suffix}"
+        link.unlink(missing_ok=True)
+        try:
+            link.symlink_to(file.relative_to(run.parent))
+        except OSError:  # a file system without links
+            shutil.copyfile(file, link)
 
 
 def file_name(task: str) -> str:

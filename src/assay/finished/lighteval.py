@@ -26,7 +26,7 @@ def find_details(path: Path) -> dict[str, Path]:
     files = [path] if path.is_file() else path.rglob("details_*.parquet")
     newest: dict[str, tuple[str, Path]] = {}
     for file in files:
-        if match := _FILE.fullmatch(file.name):
+        if (match := _FILE.fullmatch(file.name)) and file.is_file():
             task, date = match["task"], match["date"]
             if task not in newest or date > newest[task][0]:
                 newest[task] = (date, file)
@@ -144,4 +144,10 @@ def _details_in(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 LACKS = {"groups": "The details of lighteval have no groups."}
-FORMAT = RunFormat(finds=lambda path: bool(find_details(path)), read=read_lighteval, lacks=LACKS, places=_details_in)
+FORMAT = RunFormat(
+    files="details_*.parquet",
+    finds=lambda path: bool(find_details(path)),
+    read=read_lighteval,
+    lacks=LACKS,
+    places=_details_in,
+)

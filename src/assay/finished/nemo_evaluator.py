@@ -1,19 +1,18 @@
-"""Bundles of nemo-evaluator: `eval-<date>-<benchmark>.json` with the scores, and `results.jsonl` beside it with a line for each try.
+"""Bundles of nemo-evaluator: `eval-<date>-<benchmark>.json` with the scores, and `results.jsonl` beside it with a line for each draw.
 
-Repeats of a problem are tries at one doc. A line whose scoring ended in an error, the endpoint's or a tool's, is a failed
+Repeats of a problem are draws of one doc. A line whose scoring ended in an error, the endpoint's or a tool's, is a failed
 request; nemo-evaluator itself counts it with a reward of 0.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from assay.finished.formats import RunFormat
 from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
-from assay.finished.trials import Trial, doc_of_trials, json_object
+from assay.finished.trials import Trial, doc_of_trials, json_object, rows_by_doc
 from assay.instance import Message
 
 RESULTS = "results.jsonl"
@@ -23,7 +22,7 @@ def find_bundles(path: Path) -> list[Path]:
     """Bundles in a directory or below it, each beside its results."""
     if not path.is_dir():
         return []
-    return [file for file in sorted(path.rglob("eval-*.json")) if (file.parent / RESULTS).is_file()]
+    return [file for file in sorted(path.rglob("eval-*.json")) if file.is_file() and (file.parent / RESULTS).is_file()]
 
 
 def read_bundles(path: Path) -> Run:
@@ -36,7 +35,7 @@ def read_bundles(path: Path) -> Run:
     model = (first.get("config") or {}).get("model")
     return run_of_docs(
         list(by_task),
-        lambda task, ids: _answered(by_task[task]),
+        lambda task, ids: map(_doc, rows_by_doc(by_task[task], lambda row: int(row["problem_idx"]))),
         path=path,
         model=str(model.get("id") or model.get("name") if isinstance(model, Mapping) else model or ""),
         date=timestamp(str(first.get("timestamp", ""))),
@@ -45,28 +44,11 @@ def read_bundles(path: Path) -> Run:
     )
 
 
-def _answered(file: Path) -> Iterator[AnsweredDoc]:
-    """Lines of a problem need not stand together: places are noted, and each problem is read when its turn comes."""
-    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    with file.open("rb") as lines:
-        at = 0
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                row = json_object(line, f"{file}, line {number}")
-                places[int(row["problem_idx"])].append((int(row.get("repeat") or 0), at))
-            at += len(line)
-        for problem in sorted(places):
-            rows = []
-            for _, place in sorted(places[problem]):
-                lines.seek(place)
-                rows.append(json_object(lines.readline(), str(file)))
-            yield _doc(problem, rows)
-
-
-def _doc(problem: int, rows: list[dict[str, Any]]) -> AnsweredDoc:
+def _doc(rows: list[dict[str, Any]]) -> AnsweredDoc:
+    rows = sorted(rows, key=lambda row: int(row.get("repeat") or 0))
     first = rows[0]
     return doc_of_trials(
-        problem,
+        int(first["problem_idx"]),
         [_trial(row) for row in rows],
         doc={"prompt": first.get("prompt"), **(first.get("metadata") or {})},
         content=[first.get("prompt"), first.get("expected_answer")],
@@ -88,11 +70,19 @@ def _trial(row: Mapping[str, Any]) -> Trial:
         row.get("model_response"),
         None if error is None else f"{details.get('error_category') or 'error'}: {error}",
         tuple(Message.from_dict(turn) for turn in said),
+        _spent(row),
     )
+
+
+def _spent(row: Mapping[str, Any]) -> dict[str, float]:
+    """nemo-evaluator writes 0 where a solver did not count."""
+    spent = {"tokens": float(row.get("tokens") or 0), "seconds": float(row.get("latency_ms") or 0) / 1000}
+    return {name: value for name, value in spent.items() if value}
 
 
 LACKS = {"groups": "nemo-evaluator has no groups of tasks."}
 FORMAT = RunFormat(
+    files="eval-*.json with results.jsonl",
     finds=lambda path: bool(find_bundles(path)),
     read=read_bundles,
     lacks=LACKS,

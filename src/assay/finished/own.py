@@ -20,6 +20,8 @@ from assay.finished.formats import RunFormat
 from assay.finished.run import AnsweredDoc, Columns, DocColumn, Keys, Run, SentRequest
 from assay.results import (
     FIXED_COLUMNS,
+    GOLD_COLUMN,
+    GOLD_WEIGHT,
     LABEL_COLUMN,
     LAYOUT,
     METRIC_COLUMN,
@@ -35,11 +37,22 @@ from assay.results import (
     to_json,
     write_samples,
 )
-from assay.stats import cluster_key, doc_keys
+from assay.stats import GoldChecked, cluster_key, doc_keys
+
+
+def runs_at(path: Path) -> list[Path]:
+    """The run directory that this is or that a results file lies in, or all below an `--output_path` (MODEL/DATE), the newest last."""
+    if path.is_file():
+        path = path.resolve().parent if path.name.startswith("results") and path.suffix == ".json" else path
+    if (path / "run.json").is_file():
+        return [path]
+    runs = [file.parent for pattern in ("*/run.json", "*/*/run.json") for file in path.glob(pattern)]
+    return sorted((run for run in runs if (run / "results.json").is_file()), key=lambda run: (run.name, run))
 
 
 def read_assay(path: Path) -> Run:
     """A run directory: scores from its results, values of docs from its sample files."""
+    path = (runs_at(path) or [path])[-1]
     result = RunResult.load(path)
     files = {name: path / task.sample_file for name, task in result.tasks.items() if task.sample_file is not None}
     return Run(
@@ -108,7 +121,7 @@ def sample_row(doc: AnsweredDoc) -> SampleRow:
 
 
 def _conversations(doc: AnsweredDoc) -> str | None:
-    """All that was said in each try, beside its answer, where that is more than a question and an answer."""
+    """All that was said in each draw, beside its answer, where that is more than a question and an answer."""
     if not any(len(said) > 2 for said in doc.conversations):
         return None
     return to_json([[{"conversation": [turn.to_dict() for turn in said]} for said in doc.conversations]])
@@ -151,7 +164,8 @@ def read_sample_columns(path: Path, keys: Iterable[MetricKey], cluster: str = ""
             values = _values(part, key.metric, other_values)
             if values is not None:
                 labels = _labels(part, key.metric)
-                columns[key] = DocColumn(key, docs, prompts, values, doc_ids, cluster_keys, labels=labels)
+                gold = _gold(part, key.metric, values)
+                columns[key] = DocColumn(key, docs, prompts, values, doc_ids, cluster_keys, gold=gold, labels=labels)
     return columns
 
 
@@ -170,7 +184,9 @@ def _read_table(path: Path, metrics: set[str]) -> Any:
     try:
         names = pq.read_schema(path).names
         numeric = [METRIC_COLUMN + metric for metric in metrics if METRIC_COLUMN + metric in names]
-        labels = [LABEL_COLUMN + metric for metric in metrics if LABEL_COLUMN + metric in names]
+        beside = (LABEL_COLUMN, GOLD_COLUMN)
+        labels = [start + metric for start in beside for metric in metrics if start + metric in names]
+        labels += [GOLD_WEIGHT] if GOLD_WEIGHT in names else []
         rest = ["other"] if len(numeric) < len(metrics) and "other" in names else []
         columns = ["doc_id", "doc_hash", "request_hash", "filter", "cluster", *numeric, *labels, *rest]
         return pq.read_table(path, columns=columns).combine_chunks()
@@ -187,6 +203,17 @@ def _labels(table: Any, metric: str) -> NDArray[np.float64] | None:
         return None
     labels = np.asarray(table.column(LABEL_COLUMN + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
     return None if np.isnan(labels).all() else labels
+
+
+def _gold(table: Any, metric: str, values: NDArray[Any]) -> GoldChecked | None:
+    """The values under the right gold answers; None where nobody checked any."""
+    if GOLD_WEIGHT not in table.column_names or values.dtype != np.float64:
+        return None
+    weights = np.nan_to_num(np.asarray(table.column(GOLD_WEIGHT).to_numpy(zero_copy_only=False), dtype=np.float64))
+    checked = np.full(len(values), np.nan)
+    if GOLD_COLUMN + metric in table.column_names:
+        checked = np.asarray(table.column(GOLD_COLUMN + metric).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return GoldChecked(values, checked, weights) if weights.any() else None
 
 
 def _values(table: Any, metric: str, other: list[dict[str, Any]]) -> NDArray[Any] | None:
@@ -278,4 +305,10 @@ def keys_of_column(column: Any) -> Keys:
     return doc_keys(str(text) for text in array.to_pylist())
 
 
-FORMAT = RunFormat(finds=lambda path: (path / "run.json").is_file(), read=read_assay, write=write_assay)
+FORMAT = RunFormat(
+    files="a directory with run.json",
+    finds=lambda path: bool(runs_at(path)),
+    read=read_assay,
+    read_all=lambda path: [*map(read_assay, runs_at(path))],
+    write=write_assay,
+)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from assay.results import (
     unpack_arguments,
 )
 
+CARD = "model-index.yaml"
 SCHEMA = "0.3.0"
 """Of Every Eval Ever; its samples are `instance_level_eval_0.2.1`."""
 
@@ -112,7 +113,7 @@ def to_model_card(run: Run, folder: Path) -> list[Path]:
         entry = {"task": {"type": "text-generation"}, "dataset": dataset, "metrics": metrics}
         results.append(entry)
     card = {"model-index": [{"name": result.model_name or "model", "results": results}]}
-    return [_write_yaml(folder / "model-index.yaml", card)]
+    return [_write_yaml(folder / CARD, card)]
 
 
 def _split(config: Mapping[str, Any]) -> Any:
@@ -131,19 +132,22 @@ def _write_yaml(path: Path, data: Any) -> Path:
 
 
 def to_every_eval_ever(
-    run: Run, folder: Path, *, organization: str = "unknown", relationship: str = "other"
+    run: Run, folder: Path, *, organization: str = "unknown", relationship: str = "other", developer: str = ""
 ) -> list[Path]:
     """`data/assay/<developer>/<model>/<id>.json` with every number, and `<id>_samples.jsonl` with every answer."""
     result = run.result
     identity = f"{result.model_name}/{result.model.get('fingerprint')}/{result.date}/{','.join(result.tasks)}"
     # The schema wants the form of a random id; this one is the same each time.
     name = str(uuid.UUID(bytes=uuid.uuid5(uuid.NAMESPACE_OID, identity).bytes, version=4))
-    developer, _, model = result.model_name.strip("/").rpartition("/")
+    named_after, _, model = result.model_name.strip("/").rpartition("/")
+    developer = developer or named_after
+    # The store of records is asked by path: the id is spelled as the directories are.
+    model_id = f"{sanitize(developer)}/{sanitize(model or 'model')}" if developer else result.model_name
     place = folder / "data" / "assay" / sanitize(developer or "unknown") / sanitize(model or "model")
     place.mkdir(parents=True, exist_ok=True)
     computed_here = result.model.get("backend") in ("hf", "vllm", "gguf")
     evaluation = f"{','.join(result.roots)}/{result.model_name}/{result.date}"
-    samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(run, evaluation))
+    samples = write_jsonl(place / f"{name}_samples.jsonl", eee_samples(run, evaluation, model_id))
     record: dict[str, Any] = {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation,
@@ -158,7 +162,7 @@ def to_every_eval_ever(
         "eval_library": {"name": "assay", "version": assay_version()},
         "model_info": {
             "name": result.model_name,
-            "id": result.model_name,
+            "id": model_id,
             "developer": developer or "unknown",
             "inference_engine": {"name": str(result.model.get("backend"))},
             "additional_details": {
@@ -188,6 +192,7 @@ def eee_results(result: RunResult) -> Iterator[dict[str, Any]]:
     for node in result.nodes():
         for key, score, value in usable(node.scores):
             entry: dict[str, Any] = {
+                "evaluation_result_id": named(node.name, key),
                 "evaluation_name": named(node.name, key),
                 "source_data": _source(node, result),
                 "metric_config": _metric(key, score, value),
@@ -246,14 +251,14 @@ def _uncertainty(score: Score) -> dict[str, Any]:
     return found
 
 
-def eee_samples(run: Run, evaluation: str) -> Iterator[dict[str, Any]]:
+def eee_samples(run: Run, evaluation: str, model: str) -> Iterator[dict[str, Any]]:
     """One object a doc, filter and numeric metric."""
     for task in run.tasks:
         for row in sample_rows(run, task):
             for metric, value in numbers_of(row).items():
                 if value == value:
                     key = MetricKey(metric, row["filter"])
-                    yield _sample(row, key, value, task, evaluation, run.result.model_name)
+                    yield _sample(row, key, value, task, evaluation, model)
 
 
 def _sample(
@@ -271,6 +276,7 @@ def _sample(
         "evaluation_id": evaluation,
         "model_id": model,
         "evaluation_name": named(task, key),
+        "evaluation_result_id": named(task, key),
         "sample_id": str(row["doc_id"]),
         "sample_hash": hashlib.sha256((prompt + "".join(references)).encode("utf-8", "surrogatepass")).hexdigest(),
         "interaction_type": "single_turn",
@@ -296,5 +302,32 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-EVAL_RESULTS, MODEL_CARD = RunFormat(write=to_eval_results), RunFormat(write=to_model_card)
-EVERY_EVAL_EVER = RunFormat(write=to_every_eval_ever, settings=("organization", "relationship"))
+def proposed_results(folder: Path, written: Sequence[Path], readme: Callable[[], str]) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in written}
+
+
+def proposed_card(folder: Path, written: Sequence[Path], readme: Callable[[], str]) -> dict[str, bytes]:
+    """The card as it is, with these numbers in its metadata. They take the place of older ones of ours, and of nobody else's."""
+    import yaml
+    from huggingface_hub import ModelCard
+    from huggingface_hub.repocard_data import model_index_to_eval_results
+
+    index = yaml.safe_load(written[0].read_text(encoding="utf-8"))["model-index"]
+    name, new = model_index_to_eval_results(index)
+    card = ModelCard(readme(), ignore_metadata_errors=False)
+    again = set(map(_measured, new))
+    data: Any = card.data
+    data.eval_results = [*(each for each in data.eval_results or () if _measured(each) not in again), *new]
+    data.model_name = data.model_name or name
+    return {"README.md": str(card).encode()}
+
+
+def _measured(entry: Any) -> tuple[str, ...] | None:
+    """What one of our numbers is of: dataset and metric, which begins the line that `setup` gives."""
+    name = str(entry.metric_name)
+    parts = (entry.dataset_name, entry.dataset_type, entry.dataset_config, entry.dataset_split, name.partition(",")[0])
+    return tuple(map(str, parts)) if ", Assay " in name else None
+
+
+EVAL_RESULTS = RunFormat(write=to_eval_results, proposed=proposed_results)
+MODEL_CARD = RunFormat(write=to_model_card, proposed=proposed_card)

@@ -10,17 +10,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import AssayError, ConfigError, DataError, did_you_mean
 from assay.instance import Message
-from assay.metrics import METRICS
+from assay.metrics import AGGREGATIONS, METRICS
 from assay.request_types import OUTPUT_TYPES
 from assay.results import Health, MetricKey, RunResult, Score, TaskResult, matching, plain
-from assay.stats import cluster_key, doc_keys, mean_estimate, unit_index, unit_keys
+from assay.scoring import estimate
+from assay.stats import Estimate, GoldChecked, cluster_key, content_key, mean_estimate, unit_index, unit_keys
 
 Keys = NDArray[np.uint64]
 
@@ -41,6 +42,8 @@ class DocColumn:
     clusters: NDArray[Any] | None = None
     aggregation: str = "mean"
     higher_is_better: bool | None = None
+    gold: GoldChecked | None = None
+    """Where people checked the gold answers of some docs: the values under the right ones."""
     labels: NDArray[np.float64] | None = None
     """Where a judge gave the values and people judged some of the docs: what they say, NaN elsewhere."""
 
@@ -60,6 +63,7 @@ class DocColumn:
             doc_ids=self.doc_ids[index],
             clusters=None if self.clusters is None else self.clusters[index],
             labels=None if self.labels is None else self.labels[index],
+            gold=None if self.gold is None else self.gold.take(index),
         )
 
     def scored(self) -> DocColumn:
@@ -125,10 +129,17 @@ class AnsweredDoc:
     failure: str | None = None
     """Why there is no answer."""
     conversations: tuple[tuple[Message, ...], ...] = ()
-    """All that was said in each try, where more than one request follows from the doc."""
+    """All that was said in each draw, where more than one request follows from the doc."""
     broken_off: tuple[str, ...] = ()
-    """Why tries broke off, where there were several; the metrics are of the others."""
-    tries: int = 1
+    """Why draws broke off, where there were several; the metrics are of the others."""
+    draws: int = 1
+
+
+class PerSolved(NamedTuple):
+    """What a draw of a doc took, and the share of its draws that solved it. The ratio of their sums is what a solved doc takes."""
+
+    spent: float
+    solved: float
 
 
 Columns = dict[MetricKey, DocColumn]
@@ -187,14 +198,22 @@ class Run:
         """The number that the run itself gives for a task or group."""
         return self.result[name].scores.get(key) if name in self.result else None
 
+    def overlay(self, task: str) -> str:
+        """The overlays that the task was scored under, with the beginning of each one's hash."""
+        given = self.result.tasks[task].overlays if task in self.result.tasks else ()
+        return " and ".join(f"overlay {each.name} ({each.sha256[:6]})" for each in given) or "without an overlay"
+
     def cautions(self, name: str, key: MetricKey, label: str, *, looks: str) -> tuple[str, str, str]:
-        """What the run says about the number itself: that it stopped early, was judged unchecked, is withheld; each may be ""."""
+        """What the run says about the number itself: that it ended early, was judged unchecked, is withheld; each may be "".
+        `looks` says what follows where a run of ours stopped as soon as it had seen enough."""
         reason = self.result.tasks[name].stop_reason if name in self.result.tasks else None
         stopped = reason is not None and not reason.startswith("all docs")
         score = self.score(name, key)
         judge, withheld = (None, None) if score is None else (score.judge, score.withheld)
         return (
-            f"{label} stopped early: {looks}" if stopped else "",
+            (f"{label} stopped early: {looks}" if self.result.origin == "assay" else f"{label}: {reason}")
+            if stopped
+            else "",
             f"{label}: {judge.mark}" if judge is not None and not judge.is_corrected else "",
             f"{label} is withheld: {withheld}" if withheld is not None else "",
         )
@@ -293,7 +312,10 @@ def blaming(path: Path, origin: str) -> Iterator[None]:
 def guarded(docs: Iterable[AnsweredDoc], path: Path, origin: str) -> Iterator[AnsweredDoc]:
     """The docs; where reading them fails, the files are named."""
     with blaming(path, origin):
-        yield from docs
+        for doc in docs:
+            if not (isinstance(doc.filter, str) and isinstance(doc.doc_hash, str) and isinstance(doc.doc_id, int)):
+                raise TypeError(f"a doc is called {doc.doc_id!r} under the filter {doc.filter!r}")
+            yield doc
 
 
 def columns_of(docs: Iterable[AnsweredDoc]) -> Columns:
@@ -318,20 +340,27 @@ class _Rows:
                 self.metrics[name] = [None] * len(self.docs)
         for name, values in self.metrics.items():
             values.append(doc.metrics.get(name))
-        self.docs.append(int(doc_keys([doc.doc_hash])[0]))
+        self.docs.append(int(content_key(doc.doc_hash)))
         self.clusters.append(self.docs[-1] if doc.cluster is None else int(cluster_key("cluster", doc.cluster)))
         self.has_clusters |= doc.cluster is not None
         if doc.request_hash is not None:
-            self.requests.append(int(doc_keys([doc.request_hash])[0]))
+            self.requests.append(int(content_key(doc.request_hash)))
         self.ids.append(doc.doc_id)
 
     def columns(self, filter_name: str) -> Iterator[tuple[MetricKey, DocColumn]]:
         docs, ids = np.array(self.docs, dtype=np.uint64), np.array(self.ids, dtype=np.int64)
         requests = np.array(self.requests, dtype=np.uint64) if len(self.requests) == len(docs) else None
         clusters = np.array(self.clusters, dtype=np.uint64) if self.has_clusters else None
+        whole = max((_present(values) for values in self.metrics.values()), default=0)
         for name, values in self.metrics.items():
             key = MetricKey(name, filter_name)
+            if any(isinstance(value, PerSolved) for value in values) and _present(values) < whole:
+                continue  # what some docs took says nothing of all
             yield key, DocColumn(key, docs, requests, as_array(values), ids, clusters)
+
+
+def _present(values: Sequence[Any]) -> int:
+    return sum(value is not None for value in values)
 
 
 def as_array(values: list[Any]) -> NDArray[Any]:
@@ -369,10 +398,8 @@ def run_of_docs(
     }
     found = {}
     for task, of_task in columns.items():
-        scored = {key: column.scored() for key, column in of_task.items() if column.is_numeric}
-        means = {key: mean_estimate(c.values, unit_index(unit_keys(c.docs, c.clusters))) for key, c in scored.items()}
-        scores = {key: Score(mean, mean.n, "mean") for key, mean in means.items()}
         docs = max(map(len, of_task.values()), default=0)
+        scores = {key: score for key, column in of_task.items() if (score := _score(column.scored())) is not None}
         health = replace(healths[task], docs=docs)
         stopped = (stop_reasons or {}).get(task)
         found[task] = TaskResult(task, task, scores, health, sample_len=docs, original=docs, stop_reason=stopped)
@@ -380,20 +407,33 @@ def run_of_docs(
     return Run(result, path, tuple(found), read_docs, columns.__getitem__, origin, lacks or {})
 
 
+def _score(column: DocColumn) -> Score | None:
+    """The mean, or what a solved doc takes; None for values that are neither."""
+    if column.is_numeric:
+        mean = mean_estimate(column.values, unit_index(unit_keys(column.docs, column.clusters)))
+        return Score(mean, mean.n, "mean")
+    if not all(isinstance(value, PerSolved) for value in column.values):
+        return None
+    if not any(value.solved for value in column.values):
+        return Score(Estimate.missing("no doc was solved", len(column)), len(column), "per_solved", False)
+    per_solved = AGGREGATIONS["per_solved"]
+    return estimate(column.values.tolist(), per_solved, column.docs, column.clusters, higher_is_better=False)
+
+
 def _counted(docs: Iterable[AnsweredDoc], health: Health) -> Iterator[AnsweredDoc]:
-    """The docs, with what failed among them counted: whole docs, and tries at docs that have others. For scores from 0 to 1
+    """The docs, with what failed among them counted: whole docs, and draws of docs that have others. For scores from 0 to 1
     the bounds say what they would be with all of these wrong, and with all of them right."""
-    totals: dict[MetricKey, float] = {}
-    lost, is_share = 0.0, set[MetricKey]()
+    totals: dict[tuple[str, str], float] = {}
+    lost, is_share = 0.0, set[tuple[str, str]]()
     for doc in docs:
         health.docs += 1
         health.failed += doc.failure is not None
         for reason in doc.broken_off or ((doc.failure,) if doc.failure is not None else ()):
             health.note_failure(reason)
-        broken = 1.0 if doc.failure is not None else len(doc.broken_off) / doc.tries
+        broken = 1.0 if doc.failure is not None else len(doc.broken_off) / doc.draws
         lost += broken
         for name, value in doc.metrics.items():
-            key = MetricKey(name, doc.filter)
+            key = name, doc.filter
             if key not in totals:
                 totals[key] = 0.0
                 is_share.add(key)
@@ -403,8 +443,19 @@ def _counted(docs: Iterable[AnsweredDoc], health: Health) -> Iterator[AnsweredDo
                 is_share.discard(key)
         yield doc
     if lost:
-        of_tries = {key: totals[key] for key in is_share if not key.metric.startswith("pass")}
+        of_tries = {MetricKey(*key): totals[key] for key in is_share if not key[0].startswith("pass")}
         health.bounds = {key: (low / health.docs, (low + lost) / health.docs) for key, low in of_tries.items()}
+
+
+def only_run(runs: Sequence[Run], path: Path, of: str) -> Run:
+    """The run of a place that holds one; where it holds several, what to do with them."""
+    if len(runs) > 1:
+        names = ", ".join(run.result.model_name for run in runs[:5])
+        raise ConfigError(
+            f"{path} has runs of {len(runs)} {of}: {names}{', …' if len(runs) > 5 else ''}",
+            hint="`assay rank` takes all of them; elsewhere use the path of one.",
+        )
+    return runs[0]
 
 
 def timestamp(text: str) -> float:

@@ -6,7 +6,7 @@ Three forms, told apart by the names of the columns:
 - wide: a row for each doc, with `doc` and one column of scores a run;
 - arrays: `scores` [runs, docs], `runs` and `docs`.
 
-Each may also have `task` and `cluster`, and the long form `draw`: several rows of one run and doc are then tries at it, whose
+Each may also have `task` and `cluster`, and the long form `draw`: several rows of one run and doc are then draws of it, whose
 mean is its score, with pass@k and pass^k beside it where they are right or wrong. An empty cell, NaN, and 255 among bytes are a score that is missing.
 """
 
@@ -116,7 +116,7 @@ def _of_draws(
                 target=None,
                 metrics=metrics_of(of_doc),
                 cluster=None if is_missing_label(label) else str(label),
-                tries=len(of_doc),
+                draws=len(of_doc),
             )
 
     lacks = {name: why for name, why in LACKS.items() if name != "draws"}
@@ -228,6 +228,7 @@ def _unknown_form(file: Path, columns: Sequence[str] | Mapping[str, Any]) -> Dat
 WHY = "A table has scores alone."
 LACKS = {**dict.fromkeys(("prompts", "answers", "draws"), WHY), "groups": "A table has no groups of tasks."}
 FORMAT = RunFormat(
+    files="a .csv, .parquet, .jsonl or .npz file with run, doc and score",
     finds=lambda path: path.is_file() and path.suffix.lower() in FORMS,
     read=read_table,
     read_all=read_tables,

@@ -18,6 +18,7 @@ from assay.groups.aggregator_classes import (
 )
 from assay.groups.aggregators import AGGREGATORS, PASS_AT, ArrayAggregator, pass_at_k
 from assay.groups.conditions import holds, names_in, read_size
+from assay.groups.gold import gold_of_group, task_shares
 from assay.groups.group import Group, StandardGroup, TagGroup
 from assay.groups.manager import GroupManager
 
@@ -38,8 +39,10 @@ __all__ = [
     "PassAtKAggregator",
     "StandardGroup",
     "TagGroup",
+    "gold_of_group",
     "holds",
     "names_in",
     "pass_at_k",
     "read_size",
+    "task_shares",
 ]

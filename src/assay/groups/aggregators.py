@@ -247,14 +247,14 @@ def counted_score(own: Mapping[str, Score], of: str | None, k: int) -> Score | s
     """
     counted = {metric: score for metric, score in own.items() if score.counts is not None}
     if of is not None:
-        return counted.get(of, f"has no counts of draws of {of!r}")
+        return counted.get(of, f"did not count which draws {of!r} gets right")
     if drawn := [score for metric, score in counted.items() if PASS_AT.fullmatch(metric)]:
         return drawn[0]  # pass@1 and pass@10 of one task count the same draws
     if reported := [metric for metric in own if PASS_AT.fullmatch(metric)]:
-        return f"reports {', '.join(reported)} without counts of draws, but not pass@{k},"
+        return f"reports {', '.join(reported)} but not pass@{k}, and did not count which draws are right,"
     if len(counted) > 1:
         return f"drew {_either(list(counted))}: name one with kwargs: {{k: {k}, of: {next(iter(counted))}}}"
-    return next(iter(counted.values()), "has no counts of draws")
+    return next(iter(counted.values()), "did not count which draws are right")
 
 
 def require_one_to_count(entry: AggMetricConfig, group: str, task: str, metrics: Sequence[str]) -> None:

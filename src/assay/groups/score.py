@@ -142,7 +142,9 @@ def _why_undefined(
     if gathered.missing and (not gathered.members or not entry.skips_missing):
         name, reason = next(iter(gathered.missing.items()))
         more = len(gathered.missing) - 1
-        return f"{name} {reason}" + (f", and {more} more of {more + 1 + len(gathered.members)} lack it" if more else "")
+        return f"{name} {reason}" + (
+            f"; no number for {more} of the other {more + len(gathered.members)} members either" if more else ""
+        )
     if not gathered.members:
         return _why_empty(group)
     if not weights.sum() > 0:

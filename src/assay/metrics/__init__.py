@@ -1,5 +1,6 @@
 """Result to value: metrics, aggregations over docs, reducers over draws, normalisers."""
 
+from assay.metrics import trajectories as trajectories
 from assay.metrics.aggregations import aggregate_subtask_metrics, mean, pooled_sample_stderr
 from assay.metrics.base import (
     AGGREGATIONS,
@@ -17,7 +18,7 @@ from assay.metrics.hub import OFFLINE as OFFLINE_METRICS
 from assay.metrics.hub import import_for_task
 from assay.metrics.hub import load as load_metric
 from assay.metrics.likelihoods import Normalisation, count_bytes, count_words, normalise
-from assay.metrics.programs import SANDBOXES, allow_unsafe_code, find_sandbox, noting_verdicts
+from assay.metrics.programs import SANDBOXES, allow_unsafe_code, find_sandbox, noting_verdicts, open_shell, run_programs
 from assay.metrics.reducers import (
     REDUCERS,
     Reducer,
@@ -59,6 +60,7 @@ __all__ = [
     "mean",
     "normalise",
     "noting_verdicts",
+    "open_shell",
     "pass_at_k",
     "pass_hat_k",
     "passed_through",
@@ -66,4 +68,5 @@ __all__ = [
     "pooled_sample_stderr",
     "register_aggregation",
     "register_metric",
+    "run_programs",
 ]

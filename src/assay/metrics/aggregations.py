@@ -61,6 +61,23 @@ def weighted_mean(pairs: Sequence[tuple[float, float]]) -> float:
     return float(sum(numerators) / total)
 
 
+def per_solved(pairs: Sequence[tuple[float, float]]) -> float:
+    """What a solved doc took, from (spent, solved) of every doc: what was spent on all of them, for each that was solved.
+
+    >>> per_solved([(100, 1), (300, 0), (200, 1)])
+    300.0
+    """
+    spent, solved = zip(*pairs)
+    total: float = sum(solved)
+    return float(sum(spent) / total) if total else math.nan
+
+
+def _per_solved_estimate(value: float, table: Floats, clusters: Clusters | None, level: float) -> Estimate:
+    """Nothing takes less than nothing."""
+    found = ratio_estimate(table[:, 0], table[:, 1], clusters, level=level, may_be_share=False)
+    return found if found.low is None else replace(found, low=max(0.0, found.low))
+
+
 def perplexity(values: Sequence[float]) -> float:
     return _perplexity(mean(values))
 
@@ -290,6 +307,7 @@ for _aggregation in (
     Aggregation("perplexity", perplexity, _column, _perplexities, transform=_perplexity),
     Aggregation("weighted_perplexity", weighted_perplexity, _pairs, _perplexities, transform=_perplexity),
     Aggregation("bits_per_byte", bits_per_byte, _pairs, lambda sums: _bits(_ratio(sums)), transform=_bits),
+    Aggregation("per_solved", per_solved, _pairs, _ratio, estimate=_per_solved_estimate),
     Aggregation("f1", f1, _f1_statistics, _f1_finish, estimate=_f1_estimate),
     Aggregation(
         "matthews_corrcoef", matthews_corrcoef, _mcc_statistics, _mcc_finish, _mcc_replicates, estimate=_mcc_estimate

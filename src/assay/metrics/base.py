@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.registry import Registry
+from assay.results import Draws
 from assay.stats import Aggregation, Floats
 
 Kind: TypeAlias = str
 """What a metric takes. `generation`: predictions and references; `choice`: a `ChoiceResult`; `loglikelihood`:
-`(ll, is_greedy)`; `rolling`: `(ll, text)`; or what an output type of your own names."""
+`(ll, is_greedy)`; `rolling`: `(ll, text)`; `trajectory`: a `Trajectory`; or what an output type of your own names."""
 
 Value: TypeAlias = Any
 """What a metric gives for one doc: a number, or what its aggregation needs (a pair of texts, a confusion cell)."""
@@ -78,20 +79,31 @@ class Metric:
     binary: bool | None = None
     """Whether a draw is simply right or wrong, 0 or 1, so that right draws can be counted; None where nobody said."""
 
+    def with_form(self, kind: Kind, fn: Callable[..., Value]) -> Metric:
+        """The metric, which says something about results of this kind too."""
+        return replace(self, forms={**self.forms, kind: fn})
+
     def form(self, kind: Kind) -> Callable[..., Value] | None:
-        """The function for results of this kind, or None if the metric says nothing about them."""
-        return self.fn if kind == self.kind else self.forms.get(kind)
+        """The function for results of this kind, or None if the metric says nothing about them.
+
+        A trajectory ends with an answer, so what says something about texts says something about that.
+        """
+        own = self.fn if kind == self.kind else self.forms.get(kind)
+        return self.form("generation") if own is None and kind == "trajectory" else own
+
+    def takes_trajectories(self) -> bool:
+        return self.kind == "trajectory" or "trajectory" in self.forms
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """One value from several draws of a doc, and how many of the draws were right: (draws, right draws).
+    """One value from several draws of a doc, with how many there were and how many of them were right.
 
     Reducers give it, and a metric that takes all draws at once may, so that groups can make their pass@k from the counts.
     """
 
     value: Any
-    counts: tuple[int, int]
+    draws: Draws
 
 
 def _as_metric(name: str, entry: object) -> Metric:

@@ -6,7 +6,7 @@ A sandbox is reached by its registry entry, so that everything else works where 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -35,8 +35,34 @@ class Outcome(Protocol):
         """Whether the program ran behind every protection that is asked for by default."""
 
 
+class CommandResult(Protocol):
+    """What a command printed, its exit code, and how it ended: `exited`, `timed out`, or what it used too much of."""
+
+    @property
+    def output(self) -> str: ...
+
+    @property
+    def code(self) -> int: ...
+
+    @property
+    def ended(self) -> str: ...
+
+
+class CommandShell(Protocol):
+    """A directory of one trajectory, and commands that run in it one after the other."""
+
+    def write(self, files: Mapping[str, bytes]) -> None: ...
+
+    def run_command(self, words: Sequence[str], seconds: float) -> CommandResult: ...
+
+    def read(self) -> tuple[dict[str, bytes], dict[str, str]]:
+        """The files that are left, and the hashes of those that are too large."""
+
+    def close(self) -> None: ...
+
+
 class ProgramSandbox(Protocol):
-    """What a metric needs of a sandbox."""
+    """What a metric or an agent needs of a sandbox."""
 
     def require_isolation(self) -> None:
         """Refuses, before the first request, what cannot be isolated on this machine."""
@@ -45,6 +71,14 @@ class ProgramSandbox(Protocol):
         self, programs: Sequence[tuple[str, str]], *, seconds: float, workers: int | None = None
     ) -> Sequence[Outcome]:
         """Run each (program, tests) by itself; what became of each, in order."""
+
+    def require_shells(self, image: str | None) -> None:
+        """Refuses, before the first request, what a shell needs and this machine lacks."""
+
+    def open_shell(
+        self, *, seconds: float, memory: int, disk: int, image: str | None, network: bool, hidden: Sequence[str]
+    ) -> CommandShell:
+        """A shell for one trajectory; commands see nothing of `hidden`."""
 
 
 SANDBOXES: Registry[ProgramSandbox] = Registry(
@@ -59,15 +93,16 @@ class Permission:
 
     allowed: bool = False
     sandbox: SandboxKind = "auto"
+    network: bool = False
 
 
 _permission = Permission()
 
 
-def allow_unsafe_code(allowed: bool = True, sandbox: SandboxKind = "auto") -> None:
-    """Programs written by models may be run, in that sandbox."""
+def allow_unsafe_code(allowed: bool = True, sandbox: SandboxKind = "auto", network: bool = False) -> None:
+    """Programs written by models may be run, in that sandbox, and commands of agents may use the network if their task says so."""
     global _permission
-    _permission = Permission(allowed, sandbox)
+    _permission = Permission(allowed, sandbox, network)
 
 
 def unsafe_code_allowed() -> bool:
@@ -82,6 +117,19 @@ def find_sandbox(kind: SandboxKind) -> ProgramSandbox:
             hint="Install it, or leave out the tasks that run programs.",
         )
     return sandbox
+
+
+def open_shell(
+    *, seconds: float, memory: int, disk: int, image: str | None, network: bool, hidden: Sequence[str]
+) -> CommandShell:
+    """A shell for one trajectory of an agent, in the sandbox that the run names, if commands of models may run at all."""
+    if not unsafe_code_allowed():
+        raise ScoringError(
+            "commands of the model were not allowed", hint="Add --confirm_run_unsafe_code if you accept that."
+        )
+    allowed = network and _permission.network
+    sandbox = find_sandbox(_permission.sandbox)
+    return sandbox.open_shell(seconds=seconds, memory=memory, disk=disk, image=image, network=allowed, hidden=hidden)
 
 
 _verdicts: ContextVar[list[Outcome] | None] = ContextVar("verdicts", default=None)

@@ -220,6 +220,15 @@ def is_same(calls: list[dict[str, Any]], wanted: list[dict[str, Any]], ordered: 
     return not left
 
 
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values are equal as JSON.
+
+    >>> same_value(1, 1.0), same_value(1, True)
+    (True, False)
+    """
+    return bool(_exact(one) == _exact(other))
+
+
 def _exact(value: Any) -> Any:
     if isinstance(value, bool):
         return ("bool", value)

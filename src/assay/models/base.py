@@ -147,10 +147,10 @@ class LM(ABC):
             if stop():
                 return
             piece = list(instances[start : start + PIECE])
-            responses = self.method_for(request_type)(piece)
+            responses = [*self.method_for(request_type)(piece)]
             if len(responses) != len(piece):
                 raise ModelError(
-                    f"{type(self).__name__}.{request_type} gave {len(responses)} responses to {len(piece)} requests",
+                    f"{self.class_name}.{request_type} gave {len(responses)} responses to {len(piece)} requests",
                     hint="A backend must answer every request, in order.",
                 )
             for position, response in enumerate(responses, start):
@@ -183,31 +183,50 @@ class LM(ABC):
     def cannot_answer(self, request_type: str) -> ModelError:
         arguments = ", ".join(REQUEST_TYPES[request_type].arguments)
         return ModelError(
-            f"the model {type(self).__name__} cannot answer {request_type} requests",
+            f"the model {self.class_name} cannot answer {request_type} requests",
             hint=f"They need a method `{request_type}(requests)`; the arguments of a request are ({arguments}).",
         )
 
     def to_context(
-        self, messages: Sequence[Message | Mapping[str, Any]], add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Message | Mapping[str, Any]],
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Context:
-        """A conversation as this model takes it: the messages themselves, or text through its chat template."""
+        """A conversation as this model takes it: the messages themselves, or text through its chat template.
+
+        `tools` go with the request where the model takes messages, and into the text where its template has a place for them.
+        """
         turns = [m if isinstance(m, Message) else Message.from_dict(m) for m in messages]
         if self.chat == "messages":
             return tuple(turns)
-        return self.apply_chat_template([turn.to_dict() for turn in turns], add_generation_prompt)
+        said = [turn.to_dict() for turn in turns]
+        if tools:
+            return self.render_tools(said, tools)
+        return self.apply_chat_template(said, add_generation_prompt)
+
+    def render_tools(self, messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+        """A conversation with tools as text, for models whose template has a place for them."""
+        raise ModelError(
+            f"the model {self.class_name} has no chat template that takes tools",
+            hint="Write tool_protocol: text in the task file.",
+        )
 
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True) -> str:
         """Messages to the text of a prompt. With `add_generation_prompt` off, the last message is to be continued."""
         if self.chat_renderer is None:
             raise ModelError(
-                f"the model {type(self).__name__} has no chat template", hint="Run without --apply_chat_template."
+                f"the model {self.class_name} has no chat template", hint="Run without --apply_chat_template."
             )
         return self.chat_renderer.apply(messages, add_generation_prompt)
 
+    registered_name: ClassVar[str | None] = None
+    """What `--model` calls this very class, where people know it by that name; classes derived from it have their own."""
+
     @property
     def class_name(self) -> str:
-        """The class that answers, for messages."""
-        return type(self).__name__
+        """What people call the class that answers: in messages, and where no checkpoint has a name of its own."""
+        return vars(type(self)).get("registered_name") or type(self).__name__
 
     @property
     def tokenizer_name(self) -> str:
@@ -241,7 +260,7 @@ class LM(ABC):
         details = self.get_model_info()
         known = details.get("model_num_parameters")
         return ModelInfo(
-            name=type(self).__name__,
+            name=self.class_name,
             fingerprint=self.fingerprint(),
             num_parameters=count_parameters(self) if known is None else known,
             max_length=self.max_length,

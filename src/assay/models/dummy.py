@@ -43,6 +43,7 @@ _WORDS = [
 class DummyLM(LM):
     """Random log-likelihoods and short random texts, reproducible from `seed`."""
 
+    registered_name = "dummy"
     at_random = "dummy answers at random, from a hash of the request; it does not read text, so moving a space makes another request"
 
     def __init__(self, seed: int = 0) -> None:

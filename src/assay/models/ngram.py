@@ -132,6 +132,8 @@ class NgramLM(LM):
     `text_file` trains on a text of your own, whose paragraphs are its texts.
     """
 
+    registered_name = "ngram"
+
     @classmethod
     def check_arguments(cls, arg_dict: Mapping[str, Any]) -> None:
         super().check_arguments(arg_dict)

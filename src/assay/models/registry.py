@@ -6,6 +6,7 @@ installed (`lm_eval:anthropic-chat`), or an object that is a model.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -17,8 +18,9 @@ from types import ModuleType
 from typing import Any, cast
 
 from assay.config import import_failure, may_run, outline, untrusted
-from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, did_you_mean
+from assay.errors import AssayError, ConfigError, MissingPackage, ModelError, UnknownName, did_you_mean
 from assay.models.base import LM
+from assay.models.catalog import CATALOG
 from assay.models.lazy import LazyLM, spec_key
 from assay.registry import Registry, missing_package
 
@@ -95,7 +97,7 @@ def load_model(
         return _from_file(name, args, offered)
     if foreign := _foreign_class(name):
         return _from_elsewhere(name, foreign, args, offered)
-    return _make(name, MODELS[name], args, offered)
+    return _make(name, _registered(name), args, offered)
 
 
 def _from_elsewhere(name: str, cls: Any, args: dict[str, Any], offered: dict[str, Any]) -> LM:
@@ -121,10 +123,19 @@ def _foreign_class(name: str) -> Any:
     return MODEL_SOURCES[source](own) if colon and source in MODEL_SOURCES else None
 
 
+def _registered(name: str) -> Any:
+    """The backend of that name. The name of a small model is not one, but near enough to be told apart."""
+    small = difflib.get_close_matches(name, CATALOG, n=1, cutoff=0.7)
+    if small and name not in MODELS:
+        hint = f"Did you mean --model hf --model_args pretrained={small[0]}?"
+        raise UnknownName(f"unknown model {name!r}", hint=hint)
+    return MODELS[name]
+
+
 def check_model(name: str, model_args: Mapping[str, Any]) -> None:
     """Raises if something is wrong with a model before it is loaded. A class in a user's file is created if its code may run."""
     if not is_file_spec(name):
-        cls = _foreign_class(name) or MODELS[name]
+        cls = _foreign_class(name) or _registered(name)
         if isinstance(cls, type) and issubclass(cls, LM):
             cls.check_arguments(model_args)
         return

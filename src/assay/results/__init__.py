@@ -1,6 +1,6 @@
 """What a run found: one type each, with one reader and one writer of its JSON, and the directory that holds it all."""
 
-from assay.results.columns import MetricColumn, count_disagreements
+from assay.results.columns import Draws, GoldValue, MetricColumn, count_disagreements
 from assay.results.directory import (
     LAYOUT,
     RunDirectory,
@@ -12,15 +12,18 @@ from assay.results.directory import (
     shown_settings,
     write_whole,
 )
+from assay.results.field_types import fitting
 from assay.results.growing import DocIds, Numbers
 from assay.results.health import HEALTH_COUNTERS, Chance, Flag, Health, HealthCounter, doc_flags, health_counters
 from assay.results.keys import MetricKey, matching, read_key, read_numbers, the_one, write_key
 from assay.results.lm_eval_schema import config_entry, group_entry
-from assay.results.nodes import GroupResult, TaskResult
+from assay.results.nodes import AppliedOverlay, GroupResult, TaskResult
 from assay.results.rows import TableRow, format_number, rows_of, to_pandas
 from assay.results.run_result import RunResult
 from assay.results.samples import (
     FIXED_COLUMNS,
+    GOLD_COLUMN,
+    GOLD_WEIGHT,
     LABEL_COLUMN,
     METRIC_COLUMN,
     REQUIRED_COLUMNS,
@@ -38,18 +41,42 @@ from assay.results.samples import (
     unpack_responses,
     write_samples,
 )
-from assay.results.scores import GroupScore, JudgeCheck, Score, Share, self_preference
+from assay.results.scores import GoldCheck, GroupScore, JudgeCheck, Score, Share, self_preference
+from assay.results.trajectories import (
+    TOOK,
+    TRAJECTORY,
+    EndState,
+    Trajectory,
+    branching_steps,
+    fold_trajectories,
+    from_step,
+    is_folded,
+    messages_in,
+    step_in,
+    trajectories_of,
+    trajectories_stored,
+    trajectory_in,
+)
 
 __all__ = [
     "FIXED_COLUMNS",
+    "GOLD_COLUMN",
+    "GOLD_WEIGHT",
     "HEALTH_COUNTERS",
     "LABEL_COLUMN",
     "LAYOUT",
     "METRIC_COLUMN",
     "REQUIRED_COLUMNS",
+    "TOOK",
+    "TRAJECTORY",
+    "AppliedOverlay",
     "Chance",
     "DocIds",
+    "Draws",
+    "EndState",
     "Flag",
+    "GoldCheck",
+    "GoldValue",
     "GroupResult",
     "GroupScore",
     "Health",
@@ -66,16 +93,23 @@ __all__ = [
     "Share",
     "TableRow",
     "TaskResult",
+    "Trajectory",
     "assay_version",
+    "branching_steps",
     "config_entry",
     "count_disagreements",
     "differences",
     "doc_flags",
+    "fitting",
+    "fold_trajectories",
     "format_number",
+    "from_step",
     "group_entry",
     "health_counters",
+    "is_folded",
     "kept_arguments",
     "matching",
+    "messages_in",
     "numbers_of",
     "pack_arguments",
     "pack_questions",
@@ -90,9 +124,13 @@ __all__ = [
     "sanitize",
     "self_preference",
     "shown_settings",
+    "step_in",
     "the_one",
     "to_json",
     "to_pandas",
+    "trajectories_of",
+    "trajectories_stored",
+    "trajectory_in",
     "unpack_arguments",
     "unpack_responses",
     "write_key",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,25 @@ from numpy.typing import NDArray
 from assay.results.growing import DocIds, Numbers
 from assay.results.keys import MetricKey
 from assay.stats import Aggregation
+
+
+class GoldValue(NamedTuple):
+    """The value of a doc whose gold answer somebody checked."""
+
+    value: float | None
+    """Under the right gold answer; None where the doc has none."""
+    weight: float = 1.0
+    """How many docs it stands for, beside the others that were checked."""
+
+
+class Draws(NamedTuple):
+    """What the draws of one doc say beyond the value that was made of them."""
+
+    n: int
+    right: int | None = None
+    """None where draws are graded and not right or wrong."""
+    variance: float | None = None
+    """Of their mean, as a sample of all draws that there could be; None where the value is not their mean, or one draw says nothing."""
 
 
 @dataclass(slots=True)
@@ -30,8 +49,10 @@ class MetricColumn:
     values: Numbers[float] | list[Any] = field(default_factory=lambda: Numbers[float]("d"))
     labels: dict[int, float] | None = None
     """Where the values are verdicts of a judge: what people say of some docs, by doc id. None where no judge was asked."""
-    draws: list[tuple[int, int]] = field(default_factory=list)
-    """(draws, right draws) of each doc, where docs were drawn repeatedly."""
+    gold: dict[int, GoldValue] | None = None
+    """By doc id, for docs whose gold answer was checked."""
+    draws: list[Draws] = field(default_factory=list)
+    """Of each doc, where docs were drawn repeatedly."""
     _total: float = field(default=0.0, init=False, repr=False, compare=False)
     _summed: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -42,7 +63,7 @@ class MetricColumn:
     def is_numeric(self) -> bool:
         return isinstance(self.values, Numbers)
 
-    def add(self, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
+    def add(self, doc_id: int, value: Any, draws: Draws | None = None) -> None:
         if self.is_numeric and not isinstance(value, int | float):
             self.values = list(self.values)
         self.doc_ids.append(doc_id)
@@ -50,7 +71,7 @@ class MetricColumn:
         if draws is not None:
             self.draws.append(draws)
 
-    def extend(self, doc_ids: Iterable[int], values: Sequence[Any], draws: Iterable[tuple[int, int]] = ()) -> None:
+    def extend(self, doc_ids: Iterable[int], values: Sequence[Any], draws: Iterable[Draws] = ()) -> None:
         """Many docs at once."""
         if self.is_numeric and not (
             isinstance(values, Numbers) or all(isinstance(value, int | float) for value in values)
@@ -68,7 +89,7 @@ class MetricColumn:
         if bool(np.all(ids[1:] >= ids[:-1])):
             return self
         order = np.argsort(ids, kind="stable").tolist()
-        ordered = MetricColumn(self.key, self.aggregation, self.higher_is_better, labels=self.labels)
+        ordered = MetricColumn(self.key, self.aggregation, self.higher_is_better, labels=self.labels, gold=self.gold)
         has_draws = len(self.draws) == len(self)
         ordered.extend(
             [self.doc_ids[i] for i in order],
@@ -79,8 +100,15 @@ class MetricColumn:
 
     @property
     def draw_counts(self) -> list[tuple[int, int]] | None:
-        """The draws of every doc; None where docs were asked once, or some of them have no count."""
-        return self.draws if self.draws and len(self.draws) == len(self) else None
+        """(draws, right draws) of every doc; None where docs were drawn once, or some of them have no count."""
+        counts = [(each.n, each.right) for each in self.draws if each.right is not None]
+        return counts if counts and len(counts) == len(self) else None
+
+    @property
+    def draw_variances(self) -> list[tuple[int, float]] | None:
+        """(draws, variance of their mean) of every doc; None unless each value is the mean of two draws or more."""
+        known = [(each.n, each.variance) for each in self.draws if each.variance is not None]
+        return known if known and len(known) == len(self) else None
 
     @property
     def mean(self) -> float | None:

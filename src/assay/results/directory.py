@@ -6,17 +6,19 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from weakref import finalize
 
 from assay.config import RunConfig
 from assay.errors import DISTRIBUTION, ConfigError, StoreError
 from assay.paths import parse_json, short_name, try_lock
+from assay.scratch import scratch_directory
 from assay.secret_texts import mask, without_secrets
 
 LAYOUT = 1
@@ -55,6 +57,15 @@ class RunDirectory:
         return directory
 
     @classmethod
+    def temporary(cls) -> RunDirectory:
+        """One that is removed with the last of those who hold it."""
+        held = ExitStack()
+        directory = cls(held.enter_context(scratch_directory("run")))
+        directory.samples.mkdir()
+        finalize(directory, held.close)
+        return directory
+
+    @classmethod
     def open(cls, path: Path | str) -> RunDirectory:
         """An existing run directory; a clear error if it is not one or is too new to read."""
         directory = cls(path)
@@ -67,7 +78,7 @@ class RunDirectory:
         if about.get("format", 0) > LAYOUT:
             raise ConfigError(
                 f"{path} was written by a newer Assay (layout {about['format']}; this one reads up to {LAYOUT})",
-                hint="Upgrade with: pip install --upgrade assay-eval",
+                hint="Open it with that version: `assay --version` tells which one is installed, run.json which one wrote it.",
             )
         return directory
 

@@ -379,6 +379,22 @@ for _row in (
         rank=66,
         mark=lambda health, count: "weak sandbox" if count == health.docs else f"{count} in a weak sandbox",
     ),
+    HealthCounter("limited", "a limit ended a trajectory; it is scored as it stands", rank=22),
+    HealthCounter(
+        "looping", "a trajectory was ended because the model repeated the same call with the same result", rank=24
+    ),
+    HealthCounter(
+        "draws_failed", "some trajectories of the doc failed; the others count", heading="with failed draws", rank=12
+    ),
+    HealthCounter(
+        "begun_anew", "a trajectory was begun anew because a tool gave another result when it was called again", rank=68
+    ),
+    HealthCounter(
+        "text_protocol",
+        "tools were described and called as text (tool_protocol: text)",
+        rank=67,
+        mark=lambda health, count: "tools as text",
+    ),
     HealthCounter("unscored", "a metric gave no value; the doc is passed over", rank=80),
     HealthCounter("unused_labels", "the doc has labels for other answers than the one that was given", rank=90),
     HealthCounter("tied", "two choices were equally likely, so their order decided", rank=100),

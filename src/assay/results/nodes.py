@@ -32,6 +32,25 @@ class _Numbers:
 
 
 @dataclass(frozen=True)
+class AppliedOverlay:
+    """What an overlay does to the docs that a task would send."""
+
+    name: str
+    sha256: str
+    excluded: int
+    corrected: int
+
+    def __str__(self) -> str:
+        """
+        >>> str(AppliedOverlay("mmlu-pro-2026.1", "", 41, 1))
+        'without 41 docs, 1 corrected: overlay mmlu-pro-2026.1'
+        """
+        parts = [f"without {self.excluded:,} doc{'' if self.excluded == 1 else 's'}"] if self.excluded else []
+        parts += [f"{self.corrected:,} corrected"] if self.corrected else []
+        return f"{', '.join(parts) or 'no doc changed'}: overlay {self.name}"
+
+
+@dataclass(frozen=True)
 class TaskResult(_Numbers):
     """One task: its scores, health and provenance."""
 
@@ -57,6 +76,11 @@ class TaskResult(_Numbers):
     """Where the docs came from: path, revision or content hash."""
     stop_reason: str | None = None
     """Why `--until` stopped asking."""
+
+    @property
+    def overlays(self) -> tuple[AppliedOverlay, ...]:
+        """The overlays that it was scored under."""
+        return tuple(AppliedOverlay(**each) for each in self.data.get("overlays", ()))
 
     def to_json(self) -> dict[str, Any]:
         """All but the config, which the results file has under `configs`."""

@@ -43,6 +43,9 @@ class TableRow:
     """Whether this is the node's first row: the name is shown once."""
     chance: float | None = None
     """The accuracy of guessing, where the number is an accuracy."""
+    floors: tuple[tuple[str, float], ...] = ()
+    """What the number would be without the ability, by name."""
+    floor_mark: str = ""
 
     @property
     def metric(self) -> str:
@@ -133,6 +136,8 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
             half = score.estimate.half_width
             marks += (*health.score_marks(key), *health.bound_marks(key, None if half is None else 2 * half))
         marks += () if score.judge is None else (score.judge.mark,)
+        marks += () if score.gold is None else (score.gold.mark,)
+        marks += tuple(map(str, node.overlays)) if isinstance(node, TaskResult) and not position else ()
         yield TableRow(
             depth=depth,
             name=node.name,
@@ -149,6 +154,8 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
             withheld=score.withheld,
             first=position == 0,
             chance=_chance(health, key),
+            floor_mark=score.floor_mark,
+            floors=tuple((name, floor.value) for name, floor in score.floors.items() if floor.value is not None),
         )
 
 

@@ -12,6 +12,7 @@ from assay.errors import ConfigError, DataError, did_you_mean
 from assay.registry import load_object
 from assay.results import lm_eval_schema
 from assay.results.directory import RunDirectory, assay_version, plain, sanitize
+from assay.results.field_types import fitting, require_finite_tree
 from assay.results.health import Health
 from assay.results.nodes import GroupResult, TaskResult
 from assay.results.older_files import upgraded
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """Version of the `assay` block. Format 1, in which keys were text, is read too."""
+
+YEAR_5, YEAR_9999 = -62_000_000_000.0, 253_370_764_800.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class RunResult:
     results file whichever they were."""
     path: Path | None = field(default=None, compare=False)
     """The run directory, if there is one."""
+    scratch: RunDirectory | None = field(default=None, compare=False, repr=False)
+    """Without one: where samples are for as long as somebody holds this result."""
 
     # In and out
 
@@ -68,10 +73,18 @@ class RunResult:
             raise DataError("not a results file of Assay: it has no `assay` block")
         try:
             older = block.get("format", 1) < FORMAT
-            result = cls._read(upgraded(data) if older else block, data, path)
+            result = cls._read(upgraded(data) if older else block, data, path).checked()
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise DataError(f"the `assay` block cannot be read: {type(error).__name__}: {error}") from error
         return result.with_withheld() if older else result
+
+    def checked(self) -> RunResult:
+        """The same; a `DataError` where a value is of another type than its field, or the tree of groups has no end. A date
+        that no calendar has is none."""
+        fitting(self, "results")
+        children = {name: [child for child in group.children if child in self] for name, group in self.groups.items()}
+        require_finite_tree(children, [*self.roots, *children], lambda name: len(self[name]) if name in self else 0)
+        return self if YEAR_5 < self.date < YEAR_9999 else replace(self, date=0.0)
 
     @classmethod
     def _read(cls, block: Mapping[str, Any], data: Mapping[str, Any], path: Path | None) -> RunResult:
@@ -281,9 +294,14 @@ class RunResult:
         return frame(self)
 
     def plot(self, metric: str | None = None) -> Any:
-        """A forest plot of one metric, the first if none is named: a notebook draws it, `.save("plot.svg")` keeps it."""
+        """A forest plot of one metric, the first if none is named: a notebook draws it, `.save("plot.svg")` or `.png` keeps it."""
         draw: Any = load_object("assay.show:forest_plot")
         return draw(self, metric)
+
+    @property
+    def place(self) -> Path | None:
+        """Where the samples are: in the run directory, or in a temporary one."""
+        return self.path if self.scratch is None else self.scratch.path
 
     def samples(self, task: str, *, arrow: bool = False) -> Any:
         """What was asked and answered, one row a doc and filter: a pandas frame, or with `arrow` the table as it is kept.
@@ -296,11 +314,11 @@ class RunResult:
                 f"{task} is a group; its samples are those of its tasks", hint=f"Ask for: {_some(self.below(task))}."
             )
         file = self.tasks[task].sample_file
-        if self.path is None or file is None or not (self.path / file).is_file():
+        if self.place is None or file is None or not (self.place / file).is_file():
             raise ConfigError(
                 f"no samples of {task} were kept", hint="Use evaluate(…, run_dir=…); a run directory keeps them."
             )
-        return sample_table(self.path / file) if arrow else sample_frame(self.path / file)
+        return sample_table(self.place / file) if arrow else sample_frame(self.place / file)
 
     @property
     def health(self) -> HealthByTask:
@@ -312,7 +330,16 @@ class RunResult:
         return str(render(self))
 
     def __repr__(self) -> str:
-        return f"RunResult({', '.join(self)})"
+        """The roots with their first metric, as `RunResult(mmlu: acc,none 0.25 ± 0.01 [0.24, 0.27], …)`."""
+        shown = [name for name in self.roots if name in self][:_SHOWN] or list(self)[:_SHOWN]
+        numbers = [
+            f"{name}: {key} {score.estimate}" for name in shown for key, score in [*self[name].scores.items()][:1]
+        ]
+        more = f", and {len(self.roots) - _SHOWN} more" if len(self.roots) > _SHOWN else ""
+        return f"RunResult({', '.join(numbers or shown)}{more})"
+
+
+_SHOWN = 5
 
 
 class HealthByTask(dict[str, Health]):

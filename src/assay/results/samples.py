@@ -4,7 +4,9 @@ Columns: `doc_id`, `doc_hash`, `request_hash`, `filter`; as JSON text `doc`, `ta
 what came with the responses (`stops`, `tokens`, and `extras`: reasoning, tool calls, refusals and all else), and
 `questions` to other models; `failure` (why a request has no response), `flags` (what health counts: unparsed, truncated,
 empty, tied, failed), `cluster`, and `metric:<name>` with the value of every numeric metric; values that are no numbers
-are JSON text in `other`; `label:<name>` is what people say of a metric that a judge gives, on docs that they judged.
+are JSON text in `other`; `label:<name>` is what people say of a metric that a judge gives, on docs that they judged;
+`gold:<name>` is the metric under the right gold answer, on docs where somebody checked it, and `gold_weight` how many docs each of
+these stands for (a doc with a weight and without a value has no right answer).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, Protocol
 
 from assay.errors import StoreError
 from assay.instance import Instance, Message, Response, context_text, is_chat
+from assay.paths import regular
 from assay.results.columns import MetricColumn
 from assay.results.directory import plain, sync
 from assay.secret_texts import any_known, mask
@@ -64,6 +67,9 @@ class SampleRow:
     metrics: dict[str, float] = field(default_factory=dict)
     labels: dict[str, float] = field(default_factory=dict)
     """What people say, by the metric that a judge gives."""
+    gold: dict[str, float] = field(default_factory=dict)
+    """By metric, under the right gold answer."""
+    gold_weight: float | None = None
     other: dict[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     cluster: str | None = None
@@ -71,7 +77,9 @@ class SampleRow:
     def numbers(self) -> dict[str, float]:
         """By column."""
         named = {METRIC_COLUMN + name: value for name, value in self.metrics.items()}
-        return named | {LABEL_COLUMN + name: value for name, value in self.labels.items()} if self.labels else named
+        named |= {LABEL_COLUMN + name: value for name, value in self.labels.items()}
+        named |= {GOLD_COLUMN + name: value for name, value in self.gold.items()}
+        return named if self.gold_weight is None else {**named, GOLD_WEIGHT: self.gold_weight}
 
 
 class HasArguments(Protocol):
@@ -205,13 +213,13 @@ class SampleWriter:
 
     def add_docs(self, rows: Iterable[SampleRow], columns: Iterable[MetricColumn]) -> None:
         """Rows of some docs, and the columns that the scorer gave for them."""
-        by_filter: dict[str, list[tuple[str, dict[int, Any], Mapping[int, float]]]] = {}
+        by_filter: dict[str, list[tuple[MetricColumn, dict[int, Any]]]] = {}
         for column in columns:
-            values = dict(zip(column.doc_ids, column.values))
-            by_filter.setdefault(column.key.filter, []).append((column.key.metric, values, column.labels or {}))
+            by_filter.setdefault(column.key.filter, []).append((column, dict(zip(column.doc_ids, column.values))))
         for row in rows:
             place, other = len(self._rows), {}
-            for metric, values, labels in by_filter.get(row.filter, ()):
+            for column, values in by_filter.get(row.filter, ()):
+                metric, labels = column.key.metric, column.labels or {}
                 value = values.get(row.doc_id, NO_VALUE)
                 if isinstance(value, int | float):
                     self._values.setdefault(f"metric:{metric}", {})[place] = float(value)
@@ -219,6 +227,10 @@ class SampleWriter:
                     other[metric] = value
                 if row.doc_id in labels:
                     self._values.setdefault(f"label:{metric}", {})[place] = labels[row.doc_id]
+                if column.gold is not None and (gold := column.gold.get(row.doc_id)) is not None:
+                    self._values.setdefault(GOLD_WEIGHT, {})[place] = gold.weight
+                    if gold.value is not None:
+                        self._values.setdefault(f"{GOLD_COLUMN}{metric}", {})[place] = gold.value
             row.other = {**other, **row.other}
             self._append(row)
 
@@ -311,8 +323,9 @@ def write_samples(path: Path, rows: Iterable[SampleRow]) -> Path:
     return path
 
 
-METRIC_COLUMN, LABEL_COLUMN = "metric:", "label:"
-"""How the columns of numbers begin: what a metric gives, and what people say of it."""
+METRIC_COLUMN, LABEL_COLUMN, GOLD_COLUMN = "metric:", "label:", "gold:"
+"""How the columns of numbers begin: what a metric gives, what people say of it, and what it gives under the right gold answer."""
+GOLD_WEIGHT = "gold_weight"
 REQUIRED_COLUMNS = (
     *("doc_id", "doc_hash", "request_hash", "filter"),
     *("doc", "target", "arguments", "resps", "filtered_resps"),
@@ -395,7 +408,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
 
     wanted = None if columns is None else list(columns)
     try:
-        yield from pq.ParquetFile(path).iter_batches(batch_size=BATCH_ROWS, columns=wanted)
+        yield from pq.ParquetFile(regular(path)).iter_batches(batch_size=BATCH_ROWS, columns=wanted)
     except (OSError, pa.ArrowInvalid) as error:
         raise StoreError(
             f"{path} cannot be read: {error}",
@@ -407,7 +420,7 @@ def sample_table(path: Path) -> Any:
     """A sample file as an Arrow table."""
     import pyarrow.parquet as pq
 
-    return pq.read_table(path)
+    return pq.read_table(regular(path))
 
 
 def sample_frame(path: Path) -> Any:

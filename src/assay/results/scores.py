@@ -62,6 +62,38 @@ class JudgeCheck:
 
 
 @dataclass(frozen=True)
+class GoldCheck:
+    """What the number would be if the gold answers were right, as far as people checked them."""
+
+    estimate: Estimate
+    labels: int
+    """Docs whose gold answer was checked."""
+    wrong: float | None = None
+    """The share of docs on which it matters, or that have no right answer."""
+
+    @property
+    def mark(self) -> str:
+        """
+        >>> GoldCheck(Estimate(0.62, 0.02, 0.58, 0.66, 900, "labels"), 120, 0.05).mark
+        'gold checked 0.62 [0.58, 0.66] (120 labels, 5 % changed)'
+        >>> GoldCheck(Estimate.missing("7 labels, fewer than 20"), 7).mark
+        'gold unchecked: 7 labels, fewer than 20'
+        """
+        e = self.estimate
+        if e.value is None or e.low is None or e.high is None:
+            return f"gold unchecked: {e.undefined or e.method}"
+        changed = "" if self.wrong is None else f", {self.wrong * 100:.2g} % changed"
+        return f"gold checked {e.value:.2f} [{e.low:.2f}, {e.high:.2f}] ({self.labels:,} labels{changed})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.estimate.to_dict(), "labels": self.labels, "wrong": self.wrong}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> GoldCheck:
+        return cls(Estimate.from_dict(entry), entry["labels"], entry.get("wrong"))
+
+
+@dataclass(frozen=True)
 class Score:
     """What a task passes to its groups, a group to its parents, and a run to its results file.
 
@@ -80,11 +112,17 @@ class Score:
     """Why the number must not be used."""
     judge: JudgeCheck | None = None
     """Where the values are a judge's verdicts: how far they were checked."""
+    gold: GoldCheck | None = None
+    """Where people checked gold answers: the number under the right ones, beside the published one and never in its place."""
     lm_eval_stderr: float | None = None
     """What lm-evaluation-harness gives as the standard error, where it is not the estimate's own; only its part of
     `results.json` has it."""
     asked: int | None = None
     """Docs asked, where `--limit` left out others: lm-evaluation-harness weighs by these."""
+    floors: Mapping[str, Estimate] = field(default_factory=dict)
+    """What the number would be without the ability, by the name of the floor; there with `--floors`."""
+    above_floor: Estimate | None = None
+    """How far it lies above the highest of them, on the same docs."""
     replicates: Callable[[], Floats] = field(default=no_replicates, compare=False, repr=False)
     counts: Callable[[], NDArray[np.int64]] | None = field(default=None, compare=False, repr=False)
     """Per problem (n draws, c right), for aggregators such as pass@k that work on problems."""
@@ -98,6 +136,22 @@ class Score:
     """Level to interval, by the method of the estimate's own."""
     one_end: Callable[[int, float], float | None] | None = field(default=None, compare=False, repr=False)
     """Side (0 low, 1 high) and level to that end, where it is cheaper than both."""
+
+    @property
+    def floor_mark(self) -> str:
+        """
+        >>> from dataclasses import replace
+        >>> half = Estimate(0.5, 0.1, 0.3, 0.7, 20, "wilson")
+        >>> Score(half, 20, floors={"blind": replace(half, value=0.4), "last_number": replace(half, value=0.1)}).floor_mark
+        'blind 0.40 · last number 0.10'
+        """
+        known = {name: floor.value for name, floor in self.floors.items() if floor.value is not None}
+        best_first = sorted(known.items(), key=lambda item: item[1], reverse=self.higher_is_better is not False)
+        said = " · ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in best_first)
+        above = self.above_floor
+        if above is None or above.value is None or above.low is None or above.high is None:
+            return said
+        return f"{said} ({above.value:+.2f} [{above.low:+.2f}, {above.high:+.2f}] vs the highest)"
 
     def end(self, side: int, level: float) -> float | None:
         """The low (0) or high (1) end of the interval at this level."""
@@ -168,10 +222,16 @@ def _write_score(score: Score) -> dict[str, Any]:
         entry["withheld"] = score.withheld
     if score.judge is not None:
         entry["judge"] = asdict(score.judge)
+    if score.gold is not None:
+        entry["gold"] = score.gold.to_json()
     if score.lm_eval_stderr is not None:
         entry["lm_eval_stderr"] = score.lm_eval_stderr
     if score.asked is not None:
         entry["asked"] = score.asked
+    if score.floors:
+        entry["floors"] = {name: floor.to_dict() for name, floor in score.floors.items()}
+    if score.above_floor is not None:
+        entry["above_floor"] = score.above_floor.to_dict()
     if isinstance(score, GroupScore):
         entry["children"] = [vars(child) for child in score.children]
         entry["missing"] = dict(score.missing)
@@ -210,8 +270,11 @@ def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
         "higher_is_better": entry["higher_is_better"],
         "withheld": entry.get("withheld"),
         "judge": JudgeCheck.from_json(entry["judge"]) if entry.get("judge") else None,
+        "gold": GoldCheck.from_json(entry["gold"]) if entry.get("gold") else None,
         "lm_eval_stderr": entry.get("lm_eval_stderr"),
         "asked": entry.get("asked"),
+        "floors": {name: Estimate.from_dict(floor) for name, floor in entry.get("floors", {}).items()},
+        "above_floor": Estimate.from_dict(entry["above_floor"]) if entry.get("above_floor") else None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from assay.run.checks import check_group, require_sound
 from assay.run.execution import execute, reask, rescore
+from assay.run.floors import TaskFloors, floors_without_model
 from assay.run.forecasting import Forecast, forecast
 from assay.run.matrix import Cell, MatrixModel, missing_by_model, models_named, plan_cells, read_models, run_model
 from assay.run.needs import abilities_of
@@ -23,11 +24,13 @@ __all__ = [
     "PlannedTask",
     "Progress",
     "Quiet",
+    "TaskFloors",
     "abilities_of",
     "check_group",
     "draw_units",
     "execute",
     "executor_of",
+    "floors_without_model",
     "forecast",
     "make_plan",
     "manager_for",

@@ -36,6 +36,8 @@ class Answerer(Protocol):
     """How many requests it likes to see at once."""
     windows_at_once: int
     """How many windows of them may be sent at the same time, each on a thread of its own."""
+    takes_steps: bool
+    """Whether conversations are answered step by step; else they are given whole, as an earlier run stored them."""
 
     def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
         """Fill `resps` of every request of the docs' present round; `done` is called for each doc when it is filled."""
@@ -74,6 +76,8 @@ class _Request:
 
 class ModelAnswerer:
     """The store first, then the model; each answer is stored as it arrives."""
+
+    takes_steps = True
 
     def __init__(
         self,
@@ -163,12 +167,12 @@ class ModelAnswerer:
                 digest = request_digest(instance)
                 work.digests.append(digest)
                 draws = instance.repeats
-                sampled = draws > 1 and is_sampled(instance)
+                sampled = (draws > 1 or instance.draw > 0) and is_sampled(instance)
                 instance.resps = [None] * draws
                 instance.responses = [None] * draws
                 work.pending += draws
                 for index in range(draws):
-                    draw = index if sampled else 0
+                    draw = instance.draw + index if sampled else 0
                     key = self.keys.key(digest, draw)
                     request = requests.get(key)
                     if request is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,10 @@ from assay.results import (
     to_json,
 )
 from assay.run.doc_work import DocWork
+from assay.run.gold import labels_of_task, note_gold, why_not
 from assay.run.plan import require_label
-from assay.scoring import ScoringResult, ensembles_of
+from assay.run.white_space import values_without_white_space
+from assay.scoring import GoldLabel, ScoringResult, ensembles_of, gold_labels
 from assay.stats import cluster_key
 
 if TYPE_CHECKING:
@@ -56,12 +58,15 @@ class Collector:
         score: bool = True,
         keep_hashes: bool = False,
         answer_roles: RoleAnswers | None = None,
+        gold: Mapping[str, GoldLabel] | None = None,
     ) -> None:
+        self.gold = gold or {}
+        """What people say of gold answers, by doc hash."""
         self.task, self.writer, self.scoring, self.answer_roles = task, writer, score, answer_roles
         self.columns: dict[MetricKey, MetricColumn] = {}
         self.unfolded: set[MetricKey] = set()
         """Metrics that gave scores under other names than their own."""
-        self.stripped: dict[MetricKey, dict[int, float]] = {}
+        self.stripped: dict[MetricKey, dict[int, Any]] = {}
         """Values that would be others if white space around answers did not count."""
         self.health = Health()
         self.unparsed_docs: dict[str, array[int]] = {}
@@ -134,11 +139,17 @@ class Collector:
     def _score(self, docs: Sequence[DocWork]) -> None:
         result = self._scored([work.requests for work in docs]) if self.scoring else ScoringResult()
         self.unfolded |= result.unfolded
-        for key, values in result.stripped.items():
-            self.stripped.setdefault(key, {}).update(values)
+        if self.gold and why_not(self.task) is None:
+            note_gold(self.task, self.gold, [work.requests for work in docs], result)
+        if self.scoring:
+            requests = [work.requests for work in docs]
+            for key, values in values_without_white_space(self.task, self.ensembles, requests, result).items():
+                self.stripped.setdefault(key, {}).update(values)
         for key, column in result.columns.items():
             known = self.columns.setdefault(key, MetricColumn(key, column.aggregation, column.higher_is_better))
             known.extend(column.doc_ids, column.values, column.draws)
+            if column.gold is not None:
+                known.gold = {**(known.gold or {}), **column.gold}
             if column.labels is not None:
                 known.labels = {**(known.labels or {}), **column.labels}
         rows = self._noted(docs, result)
@@ -194,7 +205,7 @@ class Collector:
         self.health.note(flags)
         if "no_gold" in names:
             self.no_gold_docs.add(doc.doc_id)
-        if "truncated" in names:
+        if names & {"truncated", "limited"}:
             self.truncated_docs.add(doc.doc_id)
         if "failed" in names:
             self.health.note_failure(failure or "no reason is known")
@@ -274,6 +285,7 @@ def collecting(
     answer_roles: RoleAnswers | None = None,
 ) -> Iterator[dict[str, Collector]]:
     """A collector for every task: complete at the end, or, if something goes wrong, with no half-written file."""
+    labels = gold_labels(config.labels)
     collectors = {
         name: Collector(
             planned.task,
@@ -281,6 +293,7 @@ def collecting(
             score=score,
             keep_hashes=config.control is not None,
             answer_roles=answer_roles,
+            gold={} if name in plan.blind else labels_of_task(labels, name),
         )
         for name, planned in plan.tasks.items()
     }

@@ -73,6 +73,10 @@ class DocWork:
     digests: list[bytes] = field(default_factory=list)
     """What was sent so far, hashed, in the order of `requests.instances`."""
     pending: int = 0
+    of: DocWork | None = None
+    """The doc, where this is one draw of it with rounds of its own."""
+    draws: list[DocWork] = field(default_factory=list)
+    """The other way round; `pending` then counts those that are not over."""
     stored: StoredDoc | None = None
     """What an earlier run stored of the doc, where the answers are that run's."""
 

@@ -14,6 +14,7 @@ from assay.instance import context_text
 from assay.models import LM
 from assay.results import RunDirectory, RunResult
 from assay.run.answerers import ModelAnswerer, ModelStore
+from assay.run.branching import Branch
 from assay.run.doc_work import DocWork
 from assay.run.journal import Journal, describe_model
 from assay.run.pipeline import answer_all, run_pipeline
@@ -21,6 +22,7 @@ from assay.run.prepare import Earlier, cost_limit, is_known, model_for, model_na
 from assay.run.progress import Counts, Observer, Progress, Quiet, StopRequest
 from assay.run.roles import Roles
 from assay.run.stored import AgainAnswerer, AskedAgain, StoredAnswerer, StoredVerdicts
+from assay.run.tool_answers import ToolAnswerer
 from assay.run.watching import watched
 from assay.store import ResponseStore
 
@@ -37,11 +39,13 @@ def execute(
     manager: TaskManager | None = None,
     store: ResponseStore | None = None,
     ready: Loaded | None = None,
+    scratch: RunDirectory | None = None,
 ) -> RunResult:
     """Evaluate. `model`, `store` and some of the tasks may be given ready-made; else they are what the config names."""
     progress, name = progress or Quiet(), model_name(config, model)
     journal = Journal(config, Counts())
     _require_free(config, name)
+    branch = None if config.branch is None else Branch.open(config.branch, config)
     with ExitStack() as stack:
         progress = stack.enter_context(watched(progress))
         stop = stack.enter_context(StopRequest(progress.message))
@@ -57,11 +61,13 @@ def execute(
             config, stack, progress, load=load, store=store, manager=manager, ready=ready, lap=journal.lap
         )
         config, plan, lm = prepared.config, prepared.plan, prepared.model
+        if branch is not None:
+            plan = branch.of(plan)
         store = prepared.store
         assert store is not None
         journal.config, journal.counts.docs_total = config, plan.doc_total()
         journal.model = describe_model(lm, config, name, model)
-        journal.directory = RunDirectory.create(config, name)
+        journal.directory = RunDirectory.create(config, name) or scratch
         if journal.directory is not None:
             stack.enter_context(journal.directory.alone())
             journal.directory.clear()
@@ -80,9 +86,13 @@ def execute(
             roles = Roles(config, store, run, load=model_for, stack=stack, limit=lm.cost_limit, **shared)
             progress.stage("asking")
             observer = RunObserver(lm, journal, progress)
-            result = run_pipeline(plan, answerer, config, journal, observer=observer, answer_roles=roles.answer)
+            tools = ToolAnswerer(store, lm.fingerprint(), run=run, replay_outside=config.replay_outside)
+            others = {"tool": tools.answer, **dict.fromkeys(config.roles, roles.answer_round)}
+            result = run_pipeline(
+                plan, answerer, config, journal, observer=observer, answer_roles=roles.answer, others=others
+            )
             store.flush()
-            answers_from = "; ".join([own.summary(journal.counts), *roles.summaries()])
+            answers_from = "; ".join(filter(None, [own.summary(journal.counts), *roles.summaries(), tools.summary()]))
             journal.extra |= {"answers_from": answers_from} | ({"roles": roles.spent()} if config.roles else {})
             # By now a model that loads late has said what it is.
             journal.model = describe_model(lm, config, name, model)
@@ -201,11 +211,13 @@ class RunObserver(Observer):
         """Docs are answered on other threads while some are scored on this one."""
 
     def sending(self, window: list[DocWork]) -> None:
-        """With `--write_out`, show the first request of each task as the model gets it."""
-        if not self.journal.config.write_out:
-            return
+        """Name the tasks; with `--write_out`, show the first request of each as the model gets it."""
+        first, *more = dict.fromkeys(work.task for work in window)
         with self._lock:
-            self._show_first(window)
+            self.journal.counts.sending = f"{first} and {len(more)} more" if more else first
+            self._show()
+            if self.journal.config.write_out:
+                self._show_first(window)
 
     def _show_first(self, window: list[DocWork]) -> None:
         for work in window:

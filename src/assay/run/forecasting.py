@@ -12,6 +12,7 @@ from assay.instance import Instance, context_text, is_chat
 from assay.models import LM, GenerationSettings, LazyLM, count_distinct
 from assay.request_types import REQUEST_TYPES
 from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled, stream_answers
+from assay.run.branching import Branch
 from assay.run.doc_work import DocWork
 from assay.run.pipeline import answer_all
 from assay.run.prepare import prepare, ready_model
@@ -71,6 +72,8 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
 
         prepared = prepare(config, stack, progress, load=load)
         lm, plan = prepared.model, prepared.plan
+        if config.branch is not None:
+            plan = Branch.open(config.branch, config).of(plan)
         assert prepared.store is not None
         progress.stage("building requests")
         counter = _Counter(lm)
@@ -88,6 +91,7 @@ class ForecastAnswerer:
 
     window_requests = WINDOW_REQUESTS
     windows_at_once = 1
+    takes_steps = True
 
     def __init__(self, keys: AnswerKeys, store: ResponseStore, counter: _Counter, tasks: Sequence[str]) -> None:
         self.keys, self.store, self.counter = keys, store, counter
@@ -96,12 +100,12 @@ class ForecastAnswerer:
     def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
         sent: dict[str, list[tuple[bytes, Instance]]] = {}
         for work in docs:
-            self.tasks[work.task].docs += 1
-            for instance in work.round:
+            self.tasks[work.task].docs += work.of is None or work is work.of.draws[0]
+            for instance in (each for each in work.round if each.role == "model"):
                 digest = request_digest(instance)
-                draws = instance.repeats if is_sampled(instance) else 1
+                draws = range(instance.draw, instance.draw + instance.repeats) if is_sampled(instance) else (0,)
                 own = sent.setdefault(work.task, [])
-                own.extend((self.keys.key(digest, draw), instance) for draw in range(draws))
+                own.extend((self.keys.key(digest, draw), instance) for draw in draws)
         for task, requests in sent.items():
             stored = self.store.get_many([key for key, _ in requests])
             self.tasks[task].requests += len(requests)

@@ -48,7 +48,13 @@ def needs(planned: PlannedTask, lm: LM) -> set[str]:
     wanted |= {"images"} if config.doc_to_image is not None else set()
     wanted |= {"continues"} if opens_answers(planned, lm) else set()
     wanted |= {"stop_strings"} if stops_answers(planned) else set()
-    return wanted | ({"tools"} if config.tools else set())
+    return wanted | ({"tools"} if offers_tools(planned) else set())
+
+
+def offers_tools(planned: PlannedTask) -> bool:
+    """Whether tools go to the model as servers and chat templates take them, and not as part of a text."""
+    config = planned.task.config
+    return bool(config.tools) or (config.agent is not None and config.tool_protocol == "native")
 
 
 def requests_of(planned: PlannedTask) -> RequestType | None:
@@ -96,10 +102,11 @@ def problems(planned: PlannedTask, able: Capabilities) -> Iterator[ConfigError]:
             f"{name} ends its answers at stop strings (until), which this model does not accept",
             hint="Turn them off with --gen_kwargs '{\"until\": []}' if whole answers can be scored.",
         )
-    if task.config.tools and not able.tools:
+    if offers_tools(planned) and not able.tools:
+        or_words = "" if task.config.agent is None else " tool_protocol: text in the task file describes them in words."
         yield ConfigError(
             f"{name} gives the model tools to call, which this model does not accept",
-            hint="Use a chat server with a model that calls tools; llama.cpp needs --jinja, vLLM --enable-auto-tool-choice.",
+            hint=f"Use a chat server with a model that calls tools; llama.cpp needs --jinja, vLLM --enable-auto-tool-choice.{or_words}",
         )
     if task.config.doc_to_image is not None and not able.images:
         yield ConfigError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 
 from assay.config import RunConfig
@@ -15,6 +15,7 @@ from assay.run.journal import Journal, describe_environment
 from assay.run.plan import Plan, windows
 from assay.run.prefetch import answered_windows
 from assay.run.progress import Observer
+from assay.run.rounds import RoleAnswerers, answer_rounds
 from assay.run.summarize import summarize
 from assay.run.until import Watch, watches_for
 
@@ -27,11 +28,13 @@ def run_pipeline(
     *,
     observer: Observer,
     answer_roles: RoleAnswers | None = None,
+    others: RoleAnswerers | None = None,
     to_the_end: bool = False,
 ) -> RunResult:
     """Answer and score every doc of the plan, and say what the scores are worth.
 
-    `to_the_end` is for docs that were answered already: `--until` then stops nowhere.
+    `others` answer rounds that are not for the model: tools, a simulated user. `to_the_end` is for docs that were answered
+    already: `--until` then stops nowhere.
     """
     watches = watches_for(plan, config)
     with collecting(
@@ -39,12 +42,12 @@ def run_pipeline(
     ) as collectors:
         waiting = next_windows(plan, answerer, collectors, watches, to_the_end=to_the_end)
         at_once = 1 if watches else answerer.windows_at_once  # what a watch requests next hangs on the scores
-        with answered(plan, answerer, waiting, observer, at_once) as windows_in_order:
+        with answered(plan, answerer, waiting, observer, at_once, others) as windows_in_order:
             for window in windows_in_order:
                 score_window(window, collectors, observer)
     journal.lap("ask_and_score")
     observer.summarizing()
-    tasks, groups, notes = summarize(plan, collectors, config, journal.directory, watches)
+    tasks, groups, notes = summarize(plan, collectors, config, journal.directory, watches, answer_roles)
     journal.lap("aggregate")
     journal.seconds["total"] = time.time() - journal.began
     shown = shown_settings(config)
@@ -70,13 +73,18 @@ def answer_all(plan: Plan, answerer: Answerer) -> None:
 
 
 def answered(
-    plan: Plan, answerer: Answerer, waiting: Iterable[list[DocWork]], observer: Observer, at_once: int
+    plan: Plan,
+    answerer: Answerer,
+    waiting: Iterable[list[DocWork]],
+    observer: Observer,
+    at_once: int,
+    others: RoleAnswerers | None = None,
 ) -> closing[Generator[list[DocWork], None, None]]:
     """The loop: every window of docs when all its rounds are answered, in order; closed when it is left."""
 
     def answer(window: list[DocWork]) -> None:
         observer.sending(window)
-        answer_rounds(plan, answerer, window, observer.answered)
+        answer_rounds(plan, answerer, window, observer.answered, others or {})
 
     return closing(answered_windows(waiting, answer, answerer.cancel, at_once))
 
@@ -94,17 +102,6 @@ def next_windows(
         yield from windows(plan, answerer.window_requests)
     for name, watch in watches.items():
         yield from watch.batches(collectors[name], to_the_end=to_the_end)
-
-
-def answer_rounds(plan: Plan, answerer: Answerer, window: list[DocWork], done: Callable[[DocWork], None]) -> None:
-    """Answer the docs of a window, and what their answers give rise to, until no task has a further request."""
-    unfinished = window
-    while unfinished:
-        answerer.answer(unfinished, done)
-        for work in unfinished:
-            work.begin_round(plan.tasks[work.task].task.next_requests(work.requests) if work.is_answered else [])
-        unfinished = [work for work in unfinished if work.round]
-    answerer.check(window)
 
 
 def score_window(window: list[DocWork], collectors: dict[str, Collector], observer: Observer) -> None:

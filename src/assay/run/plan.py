@@ -14,22 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.agents import BranchPoint
 from assay.config import Origin, RunConfig, as_one_name
 from assay.data import doc_hash
 from assay.errors import ConfigError, ConfigWarning, DataError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import find_sandbox
 from assay.request_types import request_type_of
-from assay.results import RunDirectory, read_columns
+from assay.results import AppliedOverlay, RunDirectory, read_columns
 from assay.run.doc_work import DocWork
+from assay.run.overlays import put_under, require_all
 from assay.stats import cluster_key, doc_key, is_missing_label, unit_index, unit_keys
 from assay.tasks import (
+    BLIND,
     DocRequests,
     Loaded,
     RequestOptions,
     Task,
     TaskManager,
+    blind_task,
     check_docs,
+    check_floors,
+    read_overlay,
     says_how_to_generate,
     shuffle_of,
 )
@@ -52,6 +58,9 @@ class PlannedTask:
     """Which docs belong together, where docs are drawn; None where each stands alone."""
     size: int | None = None
     """Docs the number is about, where only a part of them is sent: the task's own size."""
+    left_out: frozenset[int] = frozenset()
+    """Docs that an overlay excludes."""
+    overlays: tuple[AppliedOverlay, ...] = ()
     called: str = ""
     """How a command would name the task: by its file where its name is not registered."""
 
@@ -71,6 +80,13 @@ class Plan:
     """Where each field of each task was set."""
     notes: tuple[str, ...] = ()
     """What is to be said about the tasks' docs."""
+    blind: Mapping[str, str] = field(default_factory=dict)
+    """Tasks that are another one without its questions, and that one's name. They stand in no group, and no table has a row for them."""
+    is_part: bool = False
+    """Whether a run's own docs stand for the datasets."""
+
+    branches: Callable[[DocWork], Sequence[BranchPoint]] | None = None
+    """Where the trajectories of a doc leave those of a finished run, if this run is a branch of one."""
 
     def doc_total(self) -> int:
         """Docs to send, over all tasks."""
@@ -105,12 +121,24 @@ def make_plan(
                 )
     chat = chat_template_of(config, lm)
     room = int((about or {}).get("max_gen_toks", 0)) if lm is None else lm.info().max_gen_toks
+    prices = None if lm is None else lm.info().prices
     tasks = {
-        name: replace(plan_task(task, config, chat, room), called=called(task, manager))
+        name: replace(plan_task(task, config, chat, room, prices), called=called(task, manager))
         for name, task in loaded.tasks.items()
         if name in groups.tasks
     }
-    return Plan(tasks=tasks, groups=groups, origins=loaded.origins)
+    blind = blind_tasks(tasks, config)
+    names = {name: planned.name.rpartition(":")[0] for name, planned in blind.items()}
+    return Plan(tasks=tasks | blind, groups=groups, origins=loaded.origins, blind=names)
+
+
+def blind_tasks(tasks: Mapping[str, PlannedTask], config: RunConfig) -> dict[str, PlannedTask]:
+    """The tasks without their questions, as `--floors` wants them. After `--until` they would stop at other docs."""
+    check_floors(config.floors)
+    if not {BLIND, "default"} & {*config.floors} or config.predict_only or config.until:
+        return {}
+    made = [(planned, blind_task(planned.task)) for planned in tasks.values()]
+    return {task.task_name: replace(planned, task=task) for planned, task in made if task is not None}
 
 
 def called(task: Task, manager: TaskManager) -> str:
@@ -143,7 +171,13 @@ def with_ready(loaded: Loaded, own: Loaded) -> Loaded:
     )
 
 
-def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, room: int = 0) -> PlannedTask:
+def plan_task(
+    task: Task,
+    config: RunConfig,
+    chat: Callable[..., Any] | None,
+    room: int = 0,
+    prices: tuple[float, float] | None = None,
+) -> PlannedTask:
     if task.config.unsafe_code and not config.confirm_run_unsafe_code:
         raise ConfigError(
             f"task {task.task_name!r} runs code written by the model",
@@ -151,18 +185,21 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
         )
     if task.config.unsafe_code and not config.predict_only:
         find_sandbox(config.sandbox).require_isolation()
+    check_workspace(task, config)
     task.seeds = (config.seed.python, config.seed.numpy)
     options = RequestOptions(
         num_fewshot=config.num_fewshot,
         limit=config.limit,
         samples=None if config.samples is None else config.samples.get(task.task_name),
         system_instruction=config.system_instruction,
+        system=config.replace.get("system"),
         apply_chat_template=bool(config.apply_chat_template),
         fewshot_as_multiturn=config.multiturn,
         chat_template=chat,
         fewshot_seed=config.seed.fewshot,
         gen_kwargs={**thinking_length(task, room), **config.gen_kwargs},
         repeats=config.repeats,
+        prices=prices,
     )
     task.check_options(options)
     if (
@@ -174,6 +211,24 @@ def plan_task(task: Task, config: RunConfig, chat: Callable[..., Any] | None, ro
         what = f"task {task.task_name}: no effect: num_fewshot {config.num_fewshot}, because the task fixes {shots}"
         warnings.warn(what, ConfigWarning, stacklevel=2)
     return PlannedTask(task=task, options=options, shots=shots)
+
+
+def check_workspace(task: Task, config: RunConfig) -> None:
+    """Refuse an agent whose commands may not, or cannot, run here."""
+    agent = task.config.agent
+    if agent is None or not agent.has_workspace:
+        return
+    if not config.confirm_run_unsafe_code:
+        raise ConfigError(
+            f"task {task.task_name!r} runs commands that the model writes",
+            hint="Add --confirm_run_unsafe_code to run them in a sandbox (separate processes, no network, limits).",
+        )
+    if agent.sandbox.network and not config.allow_network:
+        raise ConfigError(
+            f"task {task.task_name!r} lets commands of the model use the network",
+            hint="Add --allow_network if you accept that.",
+        )
+    find_sandbox(config.sandbox).require_shells(agent.sandbox.image)
 
 
 def thinking_length(task: Task, room: int) -> dict[str, Any]:
@@ -220,7 +275,8 @@ def _as_size(value: Any) -> Any:
 
 def settle(plan: Plan, config: RunConfig) -> Plan:
     """The plan with its docs. Loads every dataset, so that a missing one is found before the first request."""
-    settled = {name: _settled(planned, config) for name, planned in plan.tasks.items()}
+    settled = {name: _settled(planned, config) for name, planned in plan.tasks.items() if name not in plan.blind}
+    settled = under_overlays(settled, config, is_part=plan.is_part)
     remarks: dict[str, list[str]] = {}
     for name, planned in settled.items():
         for remark in check_docs(planned.task, plan.origins.get(name), planned.options):
@@ -229,7 +285,28 @@ def settle(plan: Plan, config: RunConfig) -> Plan:
         f"{', '.join(names[:5])}{f' and {len(names) - 5} more' if names[5:] else ''}: {remark}"
         for remark, names in remarks.items()
     ]
-    return replace(plan, tasks=settled, notes=tuple(notes))
+    # Where the context varies and not the choice, there is no question that could be left out.
+    blind = {name: of for name, of in plan.blind.items() if not settled[of].task.multiple_input}
+    for name, of in blind.items():
+        plan.tasks[name].task.corrections = settled[of].task.corrections
+        settled[name] = replace(settled[of], task=plan.tasks[name].task)
+    return replace(plan, tasks=settled, notes=tuple(notes), blind=blind)
+
+
+def under_overlays(tasks: Mapping[str, PlannedTask], config: RunConfig, *, is_part: bool) -> dict[str, PlannedTask]:
+    """The tasks under the run's overlays. `is_part`: a run's own docs stand for the dataset, so that some may not be there."""
+    overlays = [*map(read_overlay, config.overlay)]
+    under = {name: put_under(each.task, each.options, each.doc_ids, overlays) for name, each in tasks.items()}
+    if not is_part:
+        require_all(overlays, under)
+    made = dict(tasks)
+    for name, found in under.items():
+        if found.applied:
+            planned, out = tasks[name], found.left_out
+            ids = [doc_id for doc_id in planned.doc_ids if doc_id not in out]
+            size = None if planned.size is None else planned.size - len(out)
+            made[name] = replace(planned, doc_ids=ids, size=size, left_out=out, overlays=found.applied)
+    return made
 
 
 def _settled(planned: PlannedTask, config: RunConfig) -> PlannedTask:
@@ -267,7 +344,7 @@ def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
         task.config = task.config.override(num_fewshot=0)
         task.eval_docs = docs[name]
         tasks[name] = replace(planned, options=replace(planned.options, num_fewshot=0))
-    return replace(plan, tasks=tasks)
+    return replace(plan, tasks=tasks, is_part=True)
 
 
 def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[Plan, list[str]]:
@@ -282,6 +359,7 @@ def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[
         stored = _stored_ids(source, planned)
         there = set(planned.task.select_ids(planned.options))
         gone = [doc_id for doc_id in stored if doc_id not in there]
+        there -= planned.left_out
         new = [] if config.until else sorted(set(planned.doc_ids).difference(stored))
         for ids, reason in ((gone, "the task no longer has"), (new, "the run did not ask")):
             if ids:

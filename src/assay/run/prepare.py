@@ -26,9 +26,10 @@ from assay.run.checks import require_sound
 from assay.run.needs import check_needs, with_style
 from assay.run.plan import Plan, make_plan, manager_for, settle, settle_stored, with_docs
 from assay.run.progress import Progress
-from assay.scoring import ensembles_of, filters_of, idle_settings, resolve_metrics
+from assay.scoring import doubtful_settings, filters_of, gold_labels, resolve_metrics
 from assay.secret_texts import note_secrets
 from assay.store import ResponseStore
+from assay.timelimit import bounded_planning
 
 if TYPE_CHECKING:
     from assay.data import Docs
@@ -92,7 +93,8 @@ def prepare(
     manager = manager or manager_for(config)
     own = () if ready is None else ready.roots
     if earlier is None or not earlier.is_sealed:
-        check_tasks(config, manager, ready=own)
+        with bounded_planning():
+            check_tasks(config, manager, ready=own)
     lm = None
     if load is not None:
         progress.stage("loading the model")
@@ -103,17 +105,21 @@ def prepare(
         if store is None and scores:
             store = stack.enter_context(ResponseStore(config.store, fresh=config.fresh, notify=progress.message))
         config = with_style(config, lm, manager, ready=own, store=store)
-    has_prompts = earlier is not None and earlier.docs is not None
-    about = None if earlier is None else earlier.model
-    plan = make_plan(config, None if has_prompts else lm, manager, about=about, ready=ready)
+    if lm is not None:
+        lm.info()  # one that nothing is known of is loaded here, outside the limits
+    with bounded_planning():
+        has_prompts = earlier is not None and earlier.docs is not None
+        about = None if earlier is None else earlier.model
+        plan = make_plan(config, None if has_prompts else lm, manager, about=about, ready=ready)
     if lm is not None and not config.offline:
         check_needs(plan, lm, store)
     notes: list[str] = []
-    if earlier is None:
-        plan = settle(plan, config)
-    else:
-        plan = plan if earlier.docs is None else with_docs(plan, earlier.docs)
-        plan, notes = settle_stored(plan, config, earlier.source)
+    with bounded_planning():
+        if earlier is None:
+            plan = settle(plan, config)
+        else:
+            plan = plan if earlier.docs is None else with_docs(plan, earlier.docs)
+            plan, notes = settle_stored(plan, config, earlier.source)
     if scores:
         load_scoring_code(plan, config)
     lap("load_tasks")
@@ -125,7 +131,7 @@ def set_process(config: RunConfig) -> None:
     for each in (os.environ, config.model_args, config.roles, config.metadata):
         note_secrets(each)
     seed_everything(config.seed)
-    allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox)
+    allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox, config.allow_network)
 
 
 def check_tasks(config: RunConfig, manager: TaskManager, *, ready: Collection[str] = ()) -> None:
@@ -140,22 +146,22 @@ def load_scoring_code(plan: Plan, run: RunConfig) -> None:
     """Import what tasks score with, so that a missing package is found before the first request, not after the last."""
     if run.predict_only:
         return
+    gold_labels(run.labels)
     for planned in plan.tasks.values():
         config = planned.task.config
-        for role in planned.task.scorer.roles:
+        for role in (*planned.task.roles, *planned.task.scorer.roles):
             if role not in run.roles:
                 raise ConfigError(
                     f"task {planned.name!r} needs a second model, the {role}, but none is named",
                     hint=f"Name one with --role {role}=hf,pretrained=….",
                 )
-        ensembles_of(config)
         if run.until and planned.task.scorer.has_labels(run.labels):
             raise ConfigError(
                 f"task {planned.name!r} has labels, but --until watches only the judge's opinion",
                 hint="Leave out --until, or the labels.",
             )
-        for idle in idle_settings(config, run.repeats, habits=False):
-            warnings.warn(f"task {planned.name}: no effect: {idle}", ConfigWarning, stacklevel=2)
+        for doubt in doubtful_settings(config, run.repeats, habits=False):
+            warnings.warn(f"task {planned.name}: {doubt}", ConfigWarning, stacklevel=2)
         planned.task.scorer.prepare(config, run.labels)
         if isinstance(config.process_results, FunctionRef):
             config.process_results.load()
@@ -295,5 +301,5 @@ def is_known(lm: LM, progress: Progress) -> bool:
 def model_name(config: RunConfig, model: LM | object | None) -> str:
     """What people call it: the checkpoint, the served model, the class, or the backend."""
     args = config.model_args
-    handed_over = None if model is None else type(model).__name__
+    handed_over = None if model is None else getattr(model, "class_name", type(model).__name__)
     return str(args.get("pretrained") or args.get("model") or handed_over or config.model.rpartition(".py:")[2])

@@ -32,6 +32,8 @@ class Counts:
     images: int = 0
     """Images that were sent, and their bytes."""
     image_bytes: int = 0
+    sending: str = ""
+    """The task whose docs are with the model, and how many more are."""
     running: dict[str, tuple[str, float, int]] = field(default_factory=dict)
     """Task → (metric, mean so far, docs so far)."""
     questions: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from threading import RLock
 from typing import Any
 
 from assay.config import RunConfig
@@ -59,6 +60,8 @@ class Roles:
         """Whether nothing is sent: a question that was not answered before is a failed one."""
         self._limit = limit
         self._answerers: dict[str, ModelAnswerer] = {}
+        self._lock = RLock()
+        """Trajectories come side by side: a model is loaded once, and one that takes one stream at a time gets one."""
 
     def answer(self, task: str, questions: Sequence[Instance]) -> None:
         """Have every question answered; a question that fails carries the reason, as any request does."""
@@ -88,6 +91,13 @@ class Roles:
             docs = [DocWork(task, DocRequests(q.doc_id, q.doc, q.target, [q])) for q in waiting]
             self._require_same(role, answerer)
             answerer.answer(docs, done)
+
+    def answer_round(self, work: DocWork) -> None:
+        """A round of a doc that is for another model than the one under test, such as a simulated user."""
+        with self._lock:
+            takes_one = self._answerer(work.round[0].role).windows_at_once == 1
+        with self._lock if takes_one else nullcontext():
+            self.answer(work.task, work.round)
 
     def _require_same(self, role: str, answerer: ModelAnswerer) -> None:
         """Never the verdicts of two judges in one score."""

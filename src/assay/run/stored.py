@@ -45,6 +45,7 @@ class StoredAnswerer:
     window_requests = 4096
     """No prefixes are to be shared, so a few at once do."""
     windows_at_once = 1
+    takes_steps = False
 
     def __init__(self, source: RunDirectory, *, rebuilt: bool, strict: bool = False) -> None:
         self.source = source
@@ -172,6 +173,7 @@ class AgainAnswerer:
 
     window_requests = WINDOW_REQUESTS
     windows_at_once = 1
+    takes_steps = False
 
     def __init__(
         self, lm: LM, source: RunDirectory, *, replays: int, as_stored: bool, stop: Callable[[], bool]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from assay.config import MetricConfig, RunConfig
-from assay.request_types import OUTPUT_TYPES
+from assay.config import RunConfig
 from assay.results import (
-    DocIds,
     GroupResult,
     MetricKey,
     RunDirectory,
@@ -21,23 +16,20 @@ from assay.results import (
     count_disagreements,
     health_counters,
 )
-from assay.run.collect import Collector
+from assay.run.collect import Collector, RoleAnswers
+from assay.run.floors import measure_floors
+from assay.run.gold_means import with_gold
 from assay.run.plan import Plan, PlannedTask
+from assay.run.task_scores import task_scores
 from assay.run.until import Watch, controlled
 from assay.scoring import (
-    aggregation_of,
     chance_test,
-    checked,
-    estimate,
-    filters_of,
     higher_is_better_of,
-    may_be_right_or_wrong,
     metric_configs,
     quietly,
-    says_something,
 )
 from assay.secret_texts import without_secrets
-from assay.stats import Basis, DocsOrDraws, Estimate, docs_or_draws, normal_quantile
+from assay.stats import Basis, Estimate, docs_or_draws, over_draws
 from assay.tasks import Task, generation_settings, shuffle_of
 
 
@@ -47,15 +39,18 @@ def summarize(
     config: RunConfig,
     directory: RunDirectory | None,
     watches: Mapping[str, Watch],
+    answer_roles: RoleAnswers | None = None,
 ) -> tuple[dict[str, TaskResult], dict[str, GroupResult], list[str]]:
     """Every task's result, every group's, and what is to be said about them."""
     tasks, notes = {}, []
     for name, planned in plan.tasks.items():
+        if name in plan.blind:
+            continue
         scores, remarks = controlled(task_scores(collectors[name], config.bootstrap_iters), collectors[name], config)
         scores = {key: with_own_size(score, planned, collectors[name], config) for key, score in scores.items()}
         watch = watches.get(name)
         tasks[name] = task_result(planned, collectors[name], config, directory, anytime(scores, watch), watch)
-        notes += [*remarks, *draw_notes(name, scores, config)]
+        notes += [*remarks, *draw_notes(name, scores, collectors[name], config)]
         notes += [note for note in [tasks[name].data.get("note")] if note and note not in notes]
     notes += first_docs_notes(plan, collectors, config)
     mark_chance(tasks, collectors)
@@ -64,6 +59,11 @@ def summarize(
     of_tasks = {name: task.scores for name, task in tasks.items()}
     scores_of_groups = {} if config.predict_only else plan.groups.score_groups(of_tasks)
     groups = {name: group.result(scores_of_groups.get(name, {})) for name, group in plan.groups.groups.items()}
+    if config.floors and not config.predict_only:
+        measured = measure_floors(plan, collectors, tasks, config, answer_roles)
+        tasks = {name: measured.of_task(task) for name, task in tasks.items()}
+        groups = {name: measured.of_group(group, plan) for name, group in groups.items()}
+    tasks, groups = with_gold(tasks, groups, collectors, config)
     return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
 
 
@@ -71,7 +71,8 @@ def first_docs_notes(plan: Plan, collectors: Mapping[str, Collector], config: Ru
     """`--limit` takes the first docs, as lm-evaluation-harness does; an interval treats them as if they had been drawn."""
     if config.limit is None or config.sample or config.until or config.control:
         return []
-    sizes = {name: (collectors[name].health.docs, planned.size or 0) for name, planned in plan.tasks.items()}
+    tasks = {name: planned for name, planned in plan.tasks.items() if name not in plan.blind}
+    sizes = {name: (collectors[name].health.docs, planned.size or 0) for name, planned in tasks.items()}
     first = [f"{name}: first {sent:,} of {size:,}" for name, (sent, size) in sizes.items() if sent < size]
     more = f" (and of {len(first) - _FEW:,} more tasks)" if len(first) > _FEW else ""
     return [
@@ -84,32 +85,35 @@ _FEW = 3
 """Tasks of which a note that concerns many names as many."""
 
 
-def draw_notes(name: str, scores: Mapping[MetricKey, Score], config: RunConfig) -> list[str]:
+def draw_notes(name: str, scores: Mapping[MetricKey, Score], collector: Collector, config: RunConfig) -> list[str]:
     """Of every repeated score: how much of its error is docs and how much draws. With `--population docs`: how far the mean of
     exactly these docs may be off, which draws alone decide."""
     notes = []
     for key, score in scores.items():
-        estimate, counts = score.estimate, score.draw_counts
-        if estimate.value is None or not estimate.is_recomputable:
+        estimate, column = score.estimate, collector.columns.get(key)
+        if (
+            estimate.value is None
+            or not estimate.is_recomputable
+            or column is None
+            or column.aggregation.name != "mean"
+        ):
             continue
-        # The counts of a task belong to its own metric; a pass@k is another function of them.
-        counted = counts is not None and abs(float((counts[:, 1] / counts[:, 0]).mean()) - estimate.value) < 1e-9
-        found = docs_or_draws(counts, estimate.stderr) if counted and counts is not None else None
-        if found is not None:
+        of_docs = column.draw_variances
+        if of_docs is not None and (found := docs_or_draws(of_docs, estimate.stderr)) is not None:
             notes.append(f"{name} {key}: {found}")
         if config.population == "docs":
-            repeated = counts is not None and bool((counts[:, 0] > 1).all())
-            notes.append(f"{name} {key}, these docs' own mean: {_of_these_docs(estimate.value, found, repeated)}")
+            notes.append(f"{name} {key}, these docs' own mean: {_of_these_docs(estimate, of_docs)}")
     return notes
 
 
-def _of_these_docs(value: float, found: DocsOrDraws | None, repeated: bool) -> str:
-    if not repeated:
-        return f"{value:.4f}; with one draw a doc, nothing is known of how draws vary"
-    if found is None or not found.draw_variance:
-        return f"{value:.4f}; no interval: no two draws of a doc differ"
-    reach = normal_quantile(0.975) * found.of_these_docs
-    return f"{value:.4f} [{max(0.0, value - reach):.4f}, {min(1.0, value + reach):.4f}], only draws vary"
+def _of_these_docs(estimate: Estimate, of_docs: Sequence[tuple[int, float]] | None) -> str:
+    assert estimate.value is not None
+    if of_docs is None:
+        return f"{estimate.value:.4f}; no interval: with one draw a doc, nothing is known of how draws vary"
+    found = over_draws(estimate.value, of_docs, bounded=estimate.bounded)
+    if found.low is None or found.high is None:
+        return f"{estimate.value:.4f}; {found.method}"
+    return f"{estimate.value:.4f} [{found.low:.4f}, {found.high:.4f}], only draws vary"
 
 
 def with_own_size(score: Score, planned: PlannedTask, collector: Collector, config: RunConfig) -> Score:
@@ -130,69 +134,6 @@ def other_numbers(group: GroupResult) -> list[str]:
         for key, score in group.scores.items()
         if score.lm_eval_value is not None and f"{score.lm_eval_value:.4f}" != f"{score.estimate.value:.4f}"
     ]
-
-
-def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, Score]:
-    """An estimate for every metric under every filter."""
-    keys = np.asarray(collector.keys)
-    clusters = None if collector.clusters is None else np.asarray(collector.clusters)
-    scores: dict[MetricKey, Score] = {}
-    for key, unordered in collector.columns.items():
-        column = unordered.in_doc_order()
-        at = places_of(column.doc_ids, collector.doc_ids)
-        scores[key] = estimate(
-            column.values,
-            column.aggregation,
-            keys[at],
-            None if clusters is None else clusters[at],
-            bootstrap_iters,
-            counts=column.draw_counts,
-            drawn_once=collector.drawn_once and may_be_right_or_wrong(collector.task.config, key.metric),
-            higher_is_better=column.higher_is_better,
-        )
-        if column.labels is not None:
-            scores[key] = checked(
-                scores[key], column, keys[at], None if clusters is None else clusters[at], bootstrap_iters
-            )
-    return scores | without_values(collector)
-
-
-def without_values(collector: Collector) -> dict[MetricKey, Score]:
-    """Metrics that the task lists and that gave no doc a value: each has a row that says why, and none is left out.
-
-    Files of lm-evaluation-harness list metrics that it passes over.
-    """
-    config = collector.task.config
-    if config.lm_eval_version is not None or not collector.scoring or not collector.health.docs:
-        return {}
-    scores: dict[MetricKey, Score] = {}
-    for each in filters_of(config) if config.output_type in OUTPUT_TYPES else ():
-        for metric in each.metric_list or config.metric_list or ():
-            key = MetricKey(metric.name, each.name)
-            if key in collector.columns or key in collector.unfolded or aggregation_of(metric).name == "bypass":
-                continue
-            missing = Estimate.missing(why_no_value(metric, collector))
-            scores[key] = Score(missing, 0, aggregation_of(metric).name, higher_is_better_of(metric))
-    return scores
-
-
-def why_no_value(metric: MetricConfig, collector: Collector) -> str:
-    config, health = collector.task.config, collector.health
-    if health.all_failed:
-        return "every request failed"
-    if config.process_results is not None:
-        return f"process_results gave no {metric.name}"
-    if config.scorer is None and config.class_ is None and not says_something(metric, config):
-        return f"it does not apply to {config.output_type} tasks"
-    return "no doc has a value"
-
-
-def places_of(wanted: DocIds, ids: DocIds) -> slice | NDArray[np.int64]:
-    """Where docs stand among all docs that were sent: metrics may skip some."""
-    if wanted.as_range is not None and wanted.as_range == ids.as_range:
-        return slice(None)
-    order = np.argsort(ids, kind="stable")
-    return order[np.searchsorted(ids, wanted, sorter=order)]
 
 
 def anytime(scores: dict[MetricKey, Score], watch: Watch | None) -> dict[MetricKey, Score]:
@@ -244,7 +185,8 @@ def task_result(
         sample_len=max(map(len, collector.columns.values()), default=collector.health.docs),
         sample_file=str(samples.relative_to(directory.path)) if directory and samples and has_samples else None,
         task_hash=collector.task_hash,
-        data=task.source.provenance(),
+        data=task.source.provenance()
+        | ({"overlays": [{**vars(each)} for each in planned.overlays]} if planned.overlays else {}),
         stop_reason=None if watch is None else watch.reason,
     )
 
@@ -301,13 +243,7 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
     shuffle = shuffle_of(collector.task.config)
     health.shuffled = shuffle is not None and shuffle.is_on
     health.without_no_gold = without_no_gold(collector)
-    health.stripped = {
-        key: quietly(
-            column.aggregation, [others.get(doc_id, value) for doc_id, value in zip(column.doc_ids, column.values)]
-        )
-        for key, column in collector.columns.items()
-        if (others := collector.stripped.get(key))
-    }
+    health.stripped = without_white_space(collector)
     for row in health_counters():
         most = None if row.limit is None else getattr(config, row.limit)
         share = health.share(health.count(row.name))
@@ -317,11 +253,13 @@ def finish_health(collector: Collector, config: RunConfig) -> None:
 
 def bounds_of(collector: Collector) -> dict[MetricKey, tuple[float, float]]:
     """For means of values from 0 to 1: the score if every answer that is truncated, unparsed or unjudged were wrong, and if
-    every one were right. What is unjudged has no score, the others have one."""
+    every one were right. What is unjudged has no score, the others have one. So it is with the trajectories of agents that a
+    limit ended, and with those that failed."""
     bounds = {}
     for key, column in collector.columns.items():
         lost = collector.truncated_docs.union(collector.unparsed_docs.get(key.filter, ()))
         unjudged = collector.health.count("unjudged", key.filter) if column.labels is not None else 0
+        unjudged += collector.health.failed if collector.task.config.agent is not None else 0
         is_mean = column.aggregation.name == "mean" and column.is_numeric and column.higher_is_better is not False
         is_share = len(column) > 0 and is_mean and all(0 <= value <= 1 for value in column.values)
         if not (lost or unjudged) or not is_share:
@@ -344,6 +282,18 @@ def without_no_gold(collector: Collector) -> dict[MetricKey, float]:
         if others and len(others) < len(column) and column.aggregation.name != "bypass":
             scores[key] = quietly(column.aggregation, others)
     return {key: value for key, value in scores.items() if value == value}
+
+
+def without_white_space(collector: Collector) -> dict[MetricKey, float]:
+    """What each score would be if white space around answers did not count, where it would be another."""
+    scores: dict[MetricKey, float] = {}
+    for key, others in collector.stripped.items():
+        column = collector.columns[key]
+        stripped = [others.get(doc_id, value) for doc_id, value in zip(column.doc_ids, column.values)]
+        score = quietly(column.aggregation, stripped)
+        if score == score and score != quietly(column.aggregation, list(column.values)):
+            scores[key] = score
+    return scores
 
 
 def mark_chance(tasks: Mapping[str, TaskResult], collectors: Mapping[str, Collector]) -> None:

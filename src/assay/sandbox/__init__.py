@@ -3,7 +3,8 @@
 Reached by the registry `assay.metrics.SANDBOXES` only: without this folder everything else works, and tasks that run programs are refused.
 """
 
-from assay.sandbox.host import Limits, ProgramOutcome, Sandbox, close_supervisors
+from assay.sandbox.container_shell import CommandOutcome
+from assay.sandbox.host import Limits, ProgramOutcome, Sandbox, Shell, close_supervisors
 
 AUTO, WEAK, BWRAP = Sandbox("auto"), Sandbox("weak"), Sandbox("bwrap")
 DOCKER, PODMAN = Sandbox("docker"), Sandbox("podman")
@@ -14,8 +15,10 @@ __all__ = [
     "DOCKER",
     "PODMAN",
     "WEAK",
+    "CommandOutcome",
     "Limits",
     "ProgramOutcome",
     "Sandbox",
+    "Shell",
     "close_supervisors",
 ]

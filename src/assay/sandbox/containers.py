@@ -12,18 +12,21 @@ from assay.config import SandboxKind
 from assay.sandbox import isolation
 
 CONTAINERS = ("bwrap", "docker", "podman")
+ENGINES = ("docker", "podman")
 HERE = Path(__file__).parent
 INSIDE = "/tmp/work"
 """The supervisor's directory inside a container: on a file system in memory, of limited size, that ends with it."""
 
 
-def start_command(kind: SandboxKind, folder: str, settings: str, limits: dict[str, Any]) -> list[str]:
+def start_command(
+    kind: SandboxKind, folder: str, settings: str, limits: dict[str, Any], script: str = "supervisor.py"
+) -> list[str]:
     if kind == "bwrap":
-        python = [sys.executable, "-I", "-B", str(HERE / "supervisor.py")]
+        python = [sys.executable, "-I", "-B", str(HERE / script)]
         return [*_bubblewrap(limits), *python, INSIDE, settings]
     if kind in ("docker", "podman"):
-        return [*_container(kind, limits), "python", "-I", "-B", "/sandbox/supervisor.py", INSIDE, settings]
-    return [sys.executable, "-I", "-B", str(HERE / "supervisor.py"), folder, settings]
+        return [*_container(kind, limits), "python", "-I", "-B", f"/sandbox/{script}", INSIDE, settings]
+    return [sys.executable, "-I", "-B", str(HERE / script), folder, settings]
 
 
 def _bubblewrap(limits: dict[str, Any]) -> list[str]:
@@ -50,14 +53,15 @@ def _bubblewrap(limits: dict[str, Any]) -> list[str]:
     return [*command, "--chdir", "/"]
 
 
-def _container(engine: str, limits: dict[str, Any]) -> list[str]:
+def default_image() -> str:
     """Python's own image for this version; `ASSAY_SANDBOX_IMAGE` names another, with the packages that programs may import."""
-    image = (
-        os.environ.get("ASSAY_SANDBOX_IMAGE")
-        or f"docker.io/library/python:{sys.version_info[0]}.{sys.version_info[1]}-slim"
-    )
+    own = f"docker.io/library/python:{sys.version_info[0]}.{sys.version_info[1]}-slim"
+    return os.environ.get("ASSAY_SANDBOX_IMAGE") or own
+
+
+def _container(engine: str, limits: dict[str, Any]) -> list[str]:
     command = [engine, "run", "--rm", "--interactive", "--network", "none", "--read-only", "--cap-drop", "ALL"]
     command += ["--security-opt", "no-new-privileges", "--user", "65534:65534"]
     command += ["--pids-limit", str(limits["threads"] + 32), "--memory", str(limits["memory"] + (256 << 20))]
     command += ["--tmpfs", f"/tmp:rw,nosuid,nodev,size={2 * limits['disk']},mode=1777"]
-    return [*command, "--volume", f"{HERE}:/sandbox:ro", image]
+    return [*command, "--volume", f"{HERE}:/sandbox:ro", default_image()]

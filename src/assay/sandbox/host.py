@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import json
 import math
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,7 +25,8 @@ from assay.errors import ScoringError
 from assay.sandbox import isolation
 from assay.sandbox.cgroup import ControlGroup
 from assay.sandbox.clearing import remove
-from assay.sandbox.containers import CONTAINERS, start_command
+from assay.sandbox.container_shell import CommandOutcome, ContainerShell, missing_engine
+from assay.sandbox.containers import CONTAINERS, ENGINES, default_image, start_command
 
 GRACE = 10.0
 """Seconds beyond its time after which a supervisor itself is given up."""
@@ -107,6 +109,41 @@ class Sandbox:
 
             return list(pool.map(run, programs))
 
+    def require_shells(self, image: str | None) -> None:
+        """Refuses before the first request what a shell, or a container of an image, needs and this machine lacks."""
+        engine = self.kind if self.kind in ENGINES else None
+        if image is None and engine is None:
+            self.require_isolation()
+            return
+        reasons = {each: missing_engine(each) for each in ((engine,) if engine else ENGINES)}
+        if None not in reasons.values():
+            raise ScoringError(
+                f"a container of {image or 'the sandbox'} cannot be started: {'; '.join(map(str, reasons.values()))}",
+                hint="Start an engine (docker or podman), or leave out the task.",
+            )
+
+    def open_shell(
+        self,
+        *,
+        seconds: float = 30.0,
+        memory: int = 2 << 30,
+        disk: int = 256 << 20,
+        image: str | None = None,
+        network: bool = False,
+        hidden: Sequence[str] = (),
+        namespaces: bool = True,
+    ) -> Shell | ContainerShell:
+        """A directory for one trajectory, and a shell in it. Commands see nothing of `hidden`."""
+        limits = Limits(seconds, memory, file_size=disk, disk=disk, open_files=256, threads=128)
+        if image is not None or self.kind in ENGINES:
+            engine = self.kind if self.kind in ENGINES else next(e for e in ENGINES if missing_engine(e) is None)
+            return ContainerShell(engine, image or default_image(), asdict(limits), network=network)
+        self.require_isolation()
+        settings = {**asdict(limits), "namespaces": namespaces, "network": network, "hidden": list(hidden)}
+        settings["cpu_seconds"] = math.ceil(seconds) + 1
+        # Bubblewrap shows no programs but Python; a shell's own confinement needs nothing around it.
+        return Shell("weak" if self.kind == "weak" else "auto", settings)
+
 
 _idle: dict[str, list[Supervisor]] = {}
 _lock = threading.Lock()
@@ -136,6 +173,8 @@ def close_supervisors() -> None:
 class Supervisor:
     """A process that runs programs one after the other; started when first needed, and again when it broke."""
 
+    SCRIPT = "supervisor.py"
+
     def __init__(self, kind: SandboxKind, settings: dict[str, Any]) -> None:
         self._kind = kind
         self._settings = settings
@@ -155,7 +194,7 @@ class Supervisor:
             "XDG_RUNTIME_DIR",
         )  # by which an engine's client finds it
         self._process = subprocess.Popen(
-            start_command(self._kind, self._folder, settings, self._settings),
+            start_command(self._kind, self._folder, settings, self._settings, self.SCRIPT),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -173,17 +212,20 @@ class Supervisor:
     def run(self, program: str, tests: str) -> ProgramOutcome:
         if self._process is None:
             self.start()
-        job = json.dumps({"program": program, "tests": tests}).encode()
         try:
-            assert self._process is not None
-            assert self._process.stdin is not None
-            self._process.stdin.write(struct.pack("=I", len(job)) + job)
-            self._process.stdin.flush()
-            said = self._read(2 * self._settings["seconds"] + GRACE)
+            said = self._exchange({"program": program, "tests": tests}, 2 * self._settings["seconds"] + GRACE)
         except (OSError, ValueError):
             self.close()
             return ProgramOutcome(False, "failed: its sandbox broke")
         return ProgramOutcome(said["result"] == "passed", said["result"], said["independent"], self._kind != "weak")
+
+    def _exchange(self, job: dict[str, Any], seconds: float) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        content = json.dumps(job).encode()
+        self._process.stdin.write(struct.pack("=I", len(content)) + content)
+        self._process.stdin.flush()
+        return self._read(seconds)
 
     def _read(self, seconds: float) -> dict[str, Any]:
         """The supervisor's next line. A supervisor that says nothing for so long is killed, which ends the line."""
@@ -215,6 +257,36 @@ class Supervisor:
             self._group.close()
         with contextlib.suppress(OSError):
             remove(self._folder)
+
+
+class Shell(Supervisor):
+    """A directory of one trajectory, and commands that run in it one after the other."""
+
+    SCRIPT = "shell_keeper.py"
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        self._do({"do": "write", "files": {path: base64.b64encode(each).decode() for path, each in files.items()}})
+
+    def run_command(self, words: Sequence[str], seconds: float) -> CommandOutcome:
+        said = self._do({"do": "run", "words": list(words), "seconds": seconds, "cpu_seconds": math.ceil(seconds) + 1})
+        return CommandOutcome(said["output"], said["code"], said["ended"])
+
+    def read(self) -> tuple[dict[str, bytes], dict[str, str]]:
+        """The files that are left, and the hashes of those that are too large."""
+        said = self._do({"do": "read"})
+        return {path: base64.b64decode(each) for path, each in said["files"].items()}, said["large"]
+
+    def _do(self, job: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if self._process is None:
+                self.start()
+            said = self._exchange(job, job.get("seconds", 0.0) + 6 * GRACE)
+        except (OSError, ValueError) as error:
+            self.close()
+            raise ScoringError("the sandbox of the trajectory broke") from error
+        if "error" in said:
+            raise ScoringError(f"the sandbox of the trajectory broke: {said['error']}")
+        return said
 
 
 @cache

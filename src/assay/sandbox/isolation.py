@@ -43,9 +43,10 @@ def adopt_orphans() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def leave_namespaces() -> bool:
+def leave_namespaces(*, network: bool = False) -> bool:
     """A second line behind the filter of calls: no network, no other processes in sight, where the kernel allows it."""
-    return bool(_LIBC.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWPID | _CLONE_NEWIPC) == 0)
+    own_network = 0 if network else _CLONE_NEWNET
+    return bool(_LIBC.unshare(_CLONE_NEWUSER | own_network | _CLONE_NEWPID | _CLONE_NEWIPC) == 0)
 
 
 def die_with_parent() -> None:
@@ -64,6 +65,64 @@ def confine(limits: dict[str, float], writable: str | None = None) -> list[str]:
     drop_capabilities()
     missing = [] if version else [FILES]
     return missing if seccomp.restrict_calls(_LIBC, truncate=version >= 3) else [CALLS, *missing]
+
+
+def confine_shell(limits: dict[str, float], folder: str, hidden: Sequence[str], *, network: bool) -> list[str]:
+    """The same for a shell and what it starts: it may run the system's programs and those in its folder, and see nothing of
+    `hidden`. Signals reach only what it started itself, where the kernel can say so; else none can be sent."""
+    limit_resources(limits)
+    readable = [each for path in shell_paths() for each in without(path, [os.path.realpath(one) for one in hidden])]
+    version, scoped = restrict_shell_files(folder, readable)
+    drop_capabilities()
+    missing = [] if version else [FILES]
+    done = seccomp.restrict_shell(_LIBC, truncate=version >= 3, signals=scoped, network=network)
+    return missing if done else [CALLS, *missing]
+
+
+def shell_paths() -> list[str]:
+    own = [sys.base_prefix] if sys.base_prefix not in ("/", "/usr", "/usr/local") else []
+    system = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/dev/urandom", "/dev/random", "/dev/zero"]
+    system += [
+        f"/etc/{name}" for name in ("alternatives", "group", "ld.so.cache", "localtime", "nsswitch.conf", "passwd")
+    ]
+    system += ["/etc/resolv.conf", "/etc/hosts", "/etc/ssl"]
+    found = dict.fromkeys(os.path.realpath(path) for path in (*own, *system))
+    return [path for path in found if os.path.exists(path)]
+
+
+def without(path: str, hidden: Sequence[str]) -> list[str]:
+    """A path, or all that lies below it but what is hidden."""
+    if path in hidden:
+        return []
+    if not any(each.startswith(f"{path}/") for each in hidden):
+        return [path]
+    try:
+        entries = sorted(os.listdir(path))
+    except OSError:
+        return []
+    return [each for entry in entries for each in without(os.path.join(path, entry), hidden)]
+
+
+def restrict_shell_files(folder: str, readable: Sequence[str]) -> tuple[int, bool]:
+    """Landlock: reading and running what is readable, anything in the folder. Its version, 0 if there is none, and whether
+    signals and abstract sockets are kept inside, which its sixth version can."""
+    found = _LIBC.syscall(_LANDLOCK_CREATE, None, 0, 1)
+    version = min(found, 3)
+    if version < 1:
+        return 0, False
+    rights = _RIGHTS_BY_VERSION[version]
+    scoped = found >= 6
+    handled = struct.pack("=QQQ", rights, 0, 3) if scoped else struct.pack("=Q", rights)
+    ruleset = _LIBC.syscall(_LANDLOCK_CREATE, ctypes.create_string_buffer(handled, len(handled)), len(handled), 0)
+    if ruleset < 0:
+        return 0, False
+    _allow(ruleset, readable, (_READ | 1) & rights)
+    _allow(ruleset, ["/dev/null"], (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
+    _allow(ruleset, [folder], rights)
+    _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    done = _LIBC.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0
+    os.close(ruleset)
+    return (version, scoped) if done else (0, False)
 
 
 def limit_resources(limits: dict[str, float]) -> None:

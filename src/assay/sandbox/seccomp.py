@@ -1,8 +1,10 @@
-"""A seccomp filter that refuses every system call but those that a calculating program needs.
+"""Seccomp filters that refuse every system call but those that a calculating program needs, or a shell and what it starts.
 
 Default-deny: a call that is not listed fails with EPERM, so that Python raises PermissionError. A call of another
 architecture (i386 and x32 on x86-64) ends the process: its numbers mean other calls. No sockets, no io_uring, no ptrace,
 no signals to others, no new processes (threads only), no programs, no change of a file's mode, owner, times or attributes.
+
+A shell may do more: start programs, change modes and times of files, and, where the kernel keeps signals inside, send them.
 
 Run in an interpreter that knows nothing of assay: the standard library only.
 """
@@ -41,6 +43,22 @@ getpriority 140 141, sched_getparam 143 121, sched_getscheduler 145 120, sched_g
 sched_get_priority_min 147 126
 """
 
+_OF_SHELLS = """
+fork 57 -, vfork 58 -, execve 59 221, execveat 322 281, setpgid 109 154, setsid 112 157, chmod 90 -,
+fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, utime 132 -, utimes 235 -, utimensat 280 88, futimesat 261 -,
+link 86 -, linkat 265 37, chown 92 -, lchown 94 -, fchown 93 55, fchownat 260 54, creat 85 -, mknodat 259 33,
+close_range 436 436, getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10, listxattr 194 11, llistxattr 195 12,
+flistxattr 196 13, fadvise64 221 223, fallocate 285 47, eventfd 284 -, timerfd_create 283 85,
+timerfd_settime 286 86, timerfd_gettime 287 87, signalfd4 289 74, splice 275 76, tee 276 77, getresuid 118 148,
+getresgid 120 150, capget 125 90, rt_sigsuspend 130 133, getcpu 309 168, inotify_init1 294 26,
+inotify_add_watch 254 27, inotify_rm_watch 255 28, socketpair 53 199, sendto 44 206, recvfrom 45 207,
+sendmsg 46 211, recvmsg 47 212, shutdown 48 210, getsockopt 55 209, getsockname 51 204, getpeername 52 205,
+setsockopt 54 208, setrlimit 160 164, timer_create 222 107, timer_settime 223 110, timer_gettime 224 108,
+timer_getoverrun 225 109, timer_delete 226 111
+"""
+_OF_NETWORKS = "socket 41 198, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242"
+_OF_SIGNALS = "kill 62 129, tkill 200 130, tgkill 234 131"
+
 # Allowed for some arguments only.
 _IOCTL, _PRCTL, _PRLIMIT, _CLONE = (16, 29), (157, 167), (302, 261), (56, 220)
 _FCNTL = (72, 25)
@@ -55,7 +73,16 @@ _SAFE_IOCTLS = (
 )  # terminal or not, its size, bytes waiting, blocking, close on exec
 _SAFE_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1032)  # copies, flags, locks; not who is sent a signal
 _SAFE_PRCTLS = (15, 16, 0x53564D41)  # a thread's name; a mapping's name
+_TERMINAL_IOCTLS = (
+    0x5402,
+    0x5403,
+    0x5404,
+    0x540F,
+    0x5410,
+)  # settings and foreground group of a terminal; none is there
 _CLONE_THREAD = 0x00010000
+_NAMESPACES = 0x7E020080
+"""Bits of clone(2) that ask for namespaces of one's own."""
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL_PROCESS, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
@@ -74,22 +101,30 @@ def restrict_calls(libc: ctypes.CDLL, *, truncate: bool) -> bool:
     `truncate` says whether something else (Landlock from its third version on) guards truncate(2).
     """
     found = _ARCHITECTURES.get(platform.machine())
-    if found is None:
-        return False
-    program = b"".join(struct.pack("=HBBI", *line) for line in _program(*found, os.getpid(), truncate))
+    return found is not None and _install(libc, _program(*found, os.getpid(), truncate))
+
+
+def restrict_shell(libc: ctypes.CDLL, *, truncate: bool, signals: bool, network: bool) -> bool:
+    """The filter of a shell and all that it starts. `signals` says whether something else keeps signals inside."""
+    found = _ARCHITECTURES.get(platform.machine())
+    return found is not None and _install(libc, _shell_program(*found, truncate, signals, network))
+
+
+def _install(libc: ctypes.CDLL, lines: list[Line]) -> bool:
+    program = b"".join(struct.pack("=HBBI", *line) for line in lines)
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     return bool(libc.prctl(_PR_SET_SECCOMP, 2, ctypes.create_string_buffer(header, len(header)), 0, 0) == 0)
 
 
-def allowed_numbers(column: int) -> list[int]:
-    rows = [row.split() for row in _ALLOWED.replace("\n", " ").split(",")]
+def allowed_numbers(column: int, *tables: str) -> list[int]:
+    rows = [row.split() for table in tables or (_ALLOWED,) for row in table.replace("\n", " ").split(",")]
     return sorted(int(row[1 + column]) for row in rows if row[1 + column] != "-")
 
 
-def _program(architecture: int, column: int, me: int, truncate: bool) -> list[Line]:
-    lines: list[Line] = [
+def _head(architecture: int, column: int) -> list[Line]:
+    return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL_PROCESS),
@@ -97,6 +132,28 @@ def _program(architecture: int, column: int, me: int, truncate: bool) -> list[Li
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, _KILL_PROCESS),
         *_answer(_CLONE3[column], _ERROR | _ENOSYS),  # its flags lie in memory, where no filter looks; libc falls back
+    ]
+
+
+def _shell_program(architecture: int, column: int, truncate: bool, signals: bool, network: bool) -> list[Line]:
+    tables = [_ALLOWED, _OF_SHELLS] + [_OF_SIGNALS] * signals + [_OF_NETWORKS] * network
+    numbers = allowed_numbers(column, *tables) + [_TRUNCATE[column]] * truncate
+    ioctls = (*_SAFE_IOCTLS, *_TERMINAL_IOCTLS)
+    return [
+        *_head(architecture, column),
+        *_unless_bits(_CLONE[column], 0, _NAMESPACES),
+        *_if_argument(_IOCTL[column], 1, [(_EQUAL, value) for value in ioctls]),
+        *_if_argument(_FCNTL[column], 1, [(_EQUAL, value) for value in _SAFE_FCNTLS]),
+        *_if_argument(_PRCTL[column], 0, [(_EQUAL, value) for value in _SAFE_PRCTLS]),
+        *_if_argument(_PRLIMIT[column], 0, [(_EQUAL, 0)]),  # its own limits, nobody else's
+        *[line for number in numbers for line in _answer(number, _ALLOW)],
+        (_RETURN, 0, 0, _ERROR | _EPERM),
+    ]
+
+
+def _program(architecture: int, column: int, me: int, truncate: bool) -> list[Line]:
+    lines: list[Line] = [
+        *_head(architecture, column),
         *_if_argument(_CLONE[column], 0, [(_ANY_BIT, _CLONE_THREAD)]),
         *_if_argument(_KILL[column], 0, [(_EQUAL, me)]),
         *_if_argument(_TGKILL[column], 0, [(_EQUAL, me)]),
@@ -114,6 +171,17 @@ def _program(architecture: int, column: int, me: int, truncate: bool) -> list[Li
 
 def _answer(number: int, action: int) -> list[Line]:
     return [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, action)]
+
+
+def _unless_bits(number: int, index: int, bits: int) -> list[Line]:
+    """Refuse call `number` if its argument has one of these bits."""
+    inner: list[Line] = [
+        (_LOAD, 0, 0, 16 + 8 * index),
+        (_ANY_BIT, 0, 1, bits),
+        (_RETURN, 0, 0, _ERROR | _EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return [(_EQUAL, 0, len(inner), number), *inner]
 
 
 def _if_argument(number: int, index: int, tests: list[tuple[int, int]]) -> list[Line]:

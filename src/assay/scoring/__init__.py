@@ -5,10 +5,12 @@ from typing import Any
 from assay.config import FilterStep, ScorerConfig, TaskConfig
 from assay.errors import ConfigError, UnknownName, UntrustedCode
 from assay.request_types import OUTPUT_TYPES
+from assay.scoring.agents import AgentScorer
 from assay.scoring.base import Scorer, ScoringContext, by_doc
-from assay.scoring.checks import check_filter, check_metric
+from assay.scoring.checks import check_filter, check_metric, check_reads_likelihoods
 from assay.scoring.estimation import aggregate, chance_test, estimate, quietly, stderr_for_metric
-from assay.scoring.judges import JudgeScorer, answer_hash, checked, label_rows, scale_from_json
+from assay.scoring.gold import GOLD_VERDICTS, GoldLabel, gold_labels, gold_rows
+from assay.scoring.judges import JudgeScorer, answer_hash, checked, label_rows, read_rows, scale_from_json
 from assay.scoring.likelihood_scorers import (
     LabelLogprobsScorer,
     LoglikelihoodScorer,
@@ -22,10 +24,10 @@ from assay.scoring.resolve import (
     ResolvedMetric,
     aggregation_of,
     apply_filters,
+    doubtful_settings,
     ensembles_of,
     filters_of,
     higher_is_better_of,
-    idle_settings,
     may_be_right_or_wrong,
     metric_configs,
     resolve_metrics,
@@ -95,11 +97,14 @@ def _named_scorer(config: ScorerConfig, task: str, multiple_target: bool | None)
 
 
 __all__ = [
+    "GOLD_VERDICTS",
     "SCORERS",
+    "AgentScorer",
     "AnswerScorer",
     "CustomScorer",
     "GenResult",
     "GenerateScorer",
+    "GoldLabel",
     "JudgeScorer",
     "LabelLogprobsScorer",
     "LoglikelihoodScorer",
@@ -120,22 +125,26 @@ __all__ = [
     "chance_test",
     "check_filter",
     "check_metric",
+    "check_reads_likelihoods",
     "check_scorer",
     "checked",
     "declared",
+    "doubtful_settings",
     "ensembles_of",
     "estimate",
     "filters_of",
     "gold_indices",
+    "gold_labels",
+    "gold_rows",
     "higher_is_better_of",
     "hooked",
-    "idle_settings",
     "is_draws",
     "label_rows",
     "may_be_right_or_wrong",
     "metric_configs",
     "one_value",
     "quietly",
+    "read_rows",
     "resolve_metrics",
     "right_or_wrong_metrics",
     "says_something",

@@ -19,6 +19,7 @@ from assay.results import MetricKey
 from assay.scoring.outcome import InstancesByDoc, ScoringResult, add_or_pass_over, declared, flag_docs, flag_filtered
 from assay.scoring.resolve import (
     ResolvedMetric,
+    ensembles_of,
     filters_of,
     resolve_metrics,
 )
@@ -128,6 +129,7 @@ class Scorer:
             instances_by_doc = by_doc(instances_by_doc)
         self._validate_instances(instances_by_doc)
         result = ScoringResult()
+        self._filter_raw(instances_by_doc, task_config)
         answered = flag_docs(instances_by_doc, result.flag)
         answered = self._leave_out_goldless(answered, task_config, result)
         stream = self.randomness
@@ -136,6 +138,17 @@ class Scorer:
                 flag_filtered(context.filter_name, answered, context.instances, result.flag)
                 self.score_filter(context, result)
         return result
+
+    def _filter_raw(self, instances_by_doc: InstancesByDoc, task_config: TaskConfig) -> None:
+        """A run filters before it scores; instances that were made by hand are filtered here, and not passed over."""
+        instances = [each for doc in instances_by_doc.values() for each in doc]
+        if any(each.filtered_resps for each in instances):
+            return
+        for each in instances:
+            if isinstance(each.resps, tuple):  # one (loglikelihood, is_greedy) that was not put into a list
+                each.resps = [each.resps]
+        for ensemble in ensembles_of(task_config):
+            ensemble.apply(instances)
 
     def lacks_gold(self, instances: Sequence[Instance], task_config: TaskConfig) -> bool:
         """Whether a doc names no right answer among those that it offers, so that no answer could be right."""
@@ -266,7 +279,7 @@ class Scorer:
             key = MetricKey(name, filter_name)
             result.declare(key, metric.aggregation, metric.higher_is_better)
             if isinstance(part, Reduced):
-                result.add(key, doc_id, part.value, part.counts)
+                result.add(key, doc_id, part.value, part.draws)
             elif isinstance(value, dict):
                 result.add(key, doc_id, part)
             else:

@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from assay.config import FilterStep, FunctionRef, MetricConfig, TaskConfig
+from assay.config import FilterConfig, FilterStep, FunctionRef, MetricConfig, TaskConfig
 from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage, UnknownName, did_you_mean
 from assay.filters import FILTERS, Filter, build_filter
 from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, Metric, get_reducer, passed_through
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring.resolve import IGNORES_KWARGS, aggregation_of, metric_configs, own_arguments, takes_result
+from assay.scoring.resolve import IGNORES_KWARGS, WRITTEN, aggregation_of, metric_configs, own_arguments, takes_result
 
 EVALUATE_METRICS = frozenset(
     [
@@ -99,6 +99,33 @@ def check_filter(step: FilterStep) -> None:
         raise ConfigError(f"the filter {step.function} takes no arguments, but got {', '.join(step.kwargs)}")
 
 
+_LIKELIHOODS = {"choice": (-1.0, False), "loglikelihood": (-1.0, False), "rolling": -1.0}
+"""An answer to a request that is scored and not written, by the kind of metrics that read it."""
+
+
+def check_reads_likelihoods(chain: FilterConfig, task: TaskConfig) -> None:
+    """Where no text is written, a filter that works on text has nothing to do. Own code is not tried."""
+    answer = _LIKELIHOODS.get(OUTPUT_TYPES[task.output_type].metric_kind)
+    left: Any = [[answer]]
+    for step in chain.filter if answer is not None else ():
+        made = build_filter(step)
+        is_ours = isinstance(step.function, str) and type(made).__module__.startswith("assay.")
+        if not is_ours or any(map(callable, vars(made).values())):
+            return
+        try:
+            left = list(made.apply(left, [{}]))
+        except (TypeError, AttributeError):
+            left = [""]
+        except Exception:  # what else it lacks is in the docs
+            return
+        first = left[0][0] if isinstance(left[0], list) and left[0] else left[0]
+        if not isinstance(first, float | tuple):
+            raise ConfigError(
+                f"filter {chain.name!r}: {step.function} works on text, but the answers of {task.output_type} tasks are log-likelihoods",
+                hint="Remove the step, or have the answer written: output_type: generate_until.",
+            )
+
+
 def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
     if isinstance(metric.aggregation, str):
         AGGREGATIONS[metric.aggregation]  # raises, with the names that are near
@@ -116,7 +143,7 @@ def check_metric(metric: MetricConfig, task: TaskConfig) -> None:
         return
     known = METRICS.get(metric.metric)
     is_evaluate = metric.hf_evaluate or metric.metric in OFFLINE_METRICS or metric.metric in EVALUATE_METRICS
-    if kind != "generation" and is_evaluate and (known is None or known.form(kind) is None):
+    if kind not in WRITTEN and is_evaluate and (known is None or known.form(kind) is None):
         _refuse_or_warn(metric.metric, kind, task)
         return
     if metric.metric in METRICS or metric.metric in OFFLINE_METRICS:
@@ -200,7 +227,7 @@ def _says_nothing(metric: MetricConfig, kind: str) -> bool:
     if not isinstance(metric.metric, str):
         return False
     known = METRICS.get(metric.metric)
-    return kind != "generation" if known is None else known.form(kind) is None
+    return kind not in WRITTEN if known is None else known.form(kind) is None
 
 
 def _metrics_for(kind: str) -> str:

@@ -20,7 +20,7 @@ from assay.results import MetricKey
 from assay.scoring.base import Scorer, ScoringContext, guarded
 from assay.scoring.outcome import ScoringResult
 from assay.scoring.resolve import ResolvedMetric, resolve_metrics
-from assay.scoring.results import MCResult, choices_of, filtered, gold_indices, has_gold, scores_continuations
+from assay.scoring.results import MCResult, choices_of, gold_indices, has_gold, likelihood, scores_continuations
 
 SMALL = 16
 """Docs below which arrays cost more than they save."""
@@ -120,7 +120,10 @@ def by_width(instances_by_doc: Mapping[int, Sequence[Instance]], filter_name: st
         if batch is None:
             batch = batches[width] = SameWidth(width)
         batch.rows.append(row)
-        batch.lls += [instance.filtered_resps[filter_name][0] for instance in instances]
+        left = [instance.filtered_resps[filter_name] for instance in instances]
+        if not all(type(each) is tuple for each in left):
+            left = [likelihood(instance, filter_name) for instance in instances]
+        batch.lls += [ll for ll, _ in left]
         lengths = [*map(len, choices)]
         batch.lengths += lengths
         if all(map(str.isascii, choices)):
@@ -186,7 +189,7 @@ class LabelLogprobsScorer(Scorer):
     def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
         for doc_id, instances in context.instances.items():
             doc = label_result(instances, context.filter_name)
-            if could_be_another(filtered(instances[0], context.filter_name)):
+            if could_be_another(likelihood(instances[0], context.filter_name)):
                 result.flag(doc_id, "not_in_top")
             if len(doc.lls) > 1 and sum(ll == max(doc.lls) for ll in doc.lls) > 1:
                 result.flag(doc_id, "tied")
@@ -194,9 +197,9 @@ class LabelLogprobsScorer(Scorer):
 
 
 def label_result(instances: Sequence[Instance], filter_name: str | None = None) -> MCResult:
-    pairs = filtered(instances[0], filter_name)
+    pairs = likelihood(instances[0], filter_name)
     choices = choices_of(instances)
-    lls = [float(ll) for ll, _ in pairs]
+    lls = [ll for ll, _ in pairs]
     best = max(lls, default=-math.inf)
     return MCResult(
         lls,
@@ -236,7 +239,7 @@ class LoglikelihoodScorer(Scorer):
     """The loglikelihood of one target, and whether greedy decoding would have written it."""
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        ll, is_greedy = filtered(instances[0], filter_name)
+        ll, is_greedy = likelihood(instances[0], filter_name)
         return metric.fn(TargetLoglikelihood(ll, is_greedy, str(instances[0].args[1])), **metric.kwargs)
 
 
@@ -244,4 +247,4 @@ class RollingScorer(Scorer):
     """The loglikelihood of a whole text, by its words and bytes."""
 
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
-        return metric.fn((filtered(instances[0], filter_name), instances[0].args[0]), **metric.kwargs)
+        return metric.fn((likelihood(instances[0], filter_name), instances[0].args[0]), **metric.kwargs)

@@ -11,7 +11,7 @@ from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, Aggregation, get_reducer
 from assay.request_types import REQUEST_TYPES
-from assay.results import Flag, MetricColumn, MetricKey, health_counters
+from assay.results import Draws, Flag, MetricColumn, MetricKey, health_counters
 from assay.scoring.resolve import aggregation_of, filters_of, higher_is_better_of, metric_configs
 
 InstancesByDoc = Mapping[int, Sequence[Instance]]
@@ -37,8 +37,6 @@ class ScoringResult:
         """Why docs could not be scored."""
         self.unfolded: set[MetricKey] = set()
         """Metrics that name their scores themselves: each gave a dict, and has no column of its own name."""
-        self.stripped: dict[MetricKey, dict[int, float]] = {}
-        """Values that would be others if white space around answers did not count, by doc."""
         self.metadata: dict[str, Any] = dict(metadata or {})
         self._declared: dict[MetricKey, tuple[Aggregation, bool | None]] = {}
         self._docs: dict[MetricKey, set[int]] = {}
@@ -80,7 +78,7 @@ class ScoringResult:
         """Whether nothing is scored on purpose (`--predict_only`)."""
         return self.aggregation_of(key).name == "bypass"
 
-    def add(self, key: MetricKey, doc_id: int, value: Any, draws: tuple[int, int] | None = None) -> None:
+    def add(self, key: MetricKey, doc_id: int, value: Any, draws: Draws | None = None) -> None:
         """One more doc's value. A second one for the same doc would count the doc twice: an error."""
         docs = self._docs.setdefault(key, set())
         if doc_id in docs:
@@ -133,7 +131,6 @@ class ScoringResult:
         merged._docs = {**self._docs, **other._docs}
         merged.errors = {**self.errors, **other.errors}
         merged.unfolded = self.unfolded | other.unfolded
-        merged.stripped = {**self.stripped, **other.stripped}
         for result in (self, other):
             for doc_id, flags in result.flags.items():
                 for flag in flags:

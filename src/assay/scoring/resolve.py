@@ -29,6 +29,10 @@ LM_EVAL_NAMES = {"f1_score": "f1", "bypass_agg": "bypass"}
 """Aggregations whose function is called otherwise there."""
 
 
+WRITTEN = ("generation", "trajectory")
+"""Kinds of results that are, or end with, a text that the model wrote."""
+
+
 @dataclass(frozen=True)
 class ResolvedMetric:
     """A metric of a task, ready to be called.
@@ -47,6 +51,8 @@ class ResolvedMetric:
     foreign: bool = False
     takes_pair: bool = False
     """Whether the function takes one `[reference, prediction]` and not the two by name."""
+    takes_trajectory: bool = False
+    """Whether the function takes a whole trajectory, and not the answer that it ends with."""
     takes_each: bool = False
     """Whether the function is called once a draw, whatever its filter leaves."""
 
@@ -55,6 +61,8 @@ class ResolvedMetric:
         return self.metric.takes_draws if self.metric else self.foreign and not self.takes_each
 
 
+EVERY_TRAJECTORY = FilterConfig(name="none", filter=[])
+"""The last answer of each trajectory, as it is; of the only one without a list around it."""
 EVERY_DRAW = FilterConfig(name="none", filter=[FilterStep(function="noop")])
 
 
@@ -72,6 +80,7 @@ def filters_of(config: TaskConfig) -> Sequence[FilterConfig]:
     Everybody who scores comes through here, and a run does so before its first request.
     """
     every_draw = EVERY_DRAW if scores_every_draw(config) else DEFAULT_FILTER
+    every_draw = EVERY_TRAJECTORY if config.agent is not None else every_draw
     filters = config.filter_list or [tool_filter(config) if config.tools else every_draw]
     if name := _repeated([each.name for each in filters]):
         raise ConfigError(
@@ -126,6 +135,23 @@ def metric_configs(config: TaskConfig, of: FilterConfig | None = None) -> Sequen
     return listed or [MetricConfig(metric=name) for name in OUTPUT_TYPES[config.output_type].metrics]
 
 
+def doubtful_settings(config: TaskConfig, repeats: int | None = None, *, habits: bool = True) -> list[str]:
+    """What a task says and hardly means, in words: settings without effect, and filters that read the characters of an
+    answer as answers. `repeats` and `habits` are those of `idle_settings`."""
+    split = [(each.name, fault) for each in ensembles_of(config) if (fault := each.splits_answers)]
+    is_text = OUTPUT_TYPES[config.output_type].requests.is_text
+    draws = (repeats or config.repeats) if config.process_results is not None and is_text else 1
+    lists = [each.name for each in filters_of(config) if draws > 1 and each.has_steps_unsaid]
+    return [
+        *(f"no effect: {idle}" for idle in idle_settings(config, repeats, habits=habits)),
+        *(f"filter {name!r}: {fault}, so the characters of the answer are scored one by one" for name, fault in split),
+        *(
+            f"filter {name!r} hands process_results a list of {draws} draws; `filter: []` says that it is meant"
+            for name in lists
+        ),
+    ]
+
+
 def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: bool = True) -> list[str]:
     """Settings of a task that would do nothing, in words; `repeats` are the run's. Without `habits`, arguments that files
     of lm-evaluation-harness give to metrics that ignore them are passed over."""
@@ -133,6 +159,8 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
     idle: list[str] = []
     if kind == "loglikelihood" and config.doc_to_choice is not None:
         idle.append("doc_to_choice: output_type loglikelihood scores only the target; multiple_choice scores choices")
+    if config.shuffle_choices and config.style is None and isinstance(config.doc_to_text, str | FunctionRef):
+        idle.append("shuffle_choices: only forms that list choices are shuffled, such as :mc")
     if config.process_results is not None:
         return idle
     for each in filters_of(config):
@@ -214,22 +242,24 @@ def resolve_metric(
         "reducer": None if reducer is None else get_reducer(reducer),
         "kwargs": dict(config.kwargs),
     }
-    if kind == "generation" and config.metric == "exact_match" and task.has_own_defaults:
+    if kind in WRITTEN and config.metric == "exact_match" and task.has_own_defaults:
         common["kwargs"].setdefault("strip", True)
     if isinstance(config.metric, str) and not config.hf_evaluate and config.metric in METRICS:
         return _registered(METRICS[config.metric], kind, common)
-    if isinstance(config.metric, str) and kind != "generation":
+    if isinstance(config.metric, str) and kind not in WRITTEN:
         # Choice tasks never call an `evaluate` metric; a name that both know means ours.
         metric = METRICS.get(config.metric)
         return None if metric is None else _registered(metric, kind, common)
     function = _function(config)
-    if kind != "generation":
+    if kind not in WRITTEN:
         # lm-evaluation-harness lists such functions and never calls them.
         is_called = task.lm_eval_version is None or getattr(function, "kind", None) == kind
         return ResolvedMetric(fn=function, foreign=True, **common) if is_called else None
     takes_each = of is not None and (
         (of.has_steps_unsaid and task.lm_eval_version is None) or (task.has_own_defaults and task.repeats == 1)
     )
+    if kind == "trajectory" and takes_result(function, config.kwargs):
+        return ResolvedMetric(fn=function, foreign=True, takes_trajectory=True, **common)
     pair = not _binds(function, config.kwargs)
     return ResolvedMetric(fn=function, foreign=True, takes_pair=pair, takes_each=takes_each, **common)
 
@@ -238,7 +268,9 @@ def _registered(metric: Metric, kind: Kind, common: dict[str, Any]) -> ResolvedM
     form = metric.form(kind)
     if form is None:
         return None
-    if kind != "generation":
+    if kind == "trajectory" and metric.takes_trajectories():
+        return ResolvedMetric(fn=form, metric=metric, takes_trajectory=True, **common)
+    if kind not in WRITTEN:
         common = {**common, "kwargs": _accepted(metric.name, form, common["kwargs"])}
     return ResolvedMetric(fn=form, metric=metric, **common)
 

@@ -56,6 +56,20 @@ def filtered(instance: Instance, filter_name: str | None) -> Any:
         ) from None
 
 
+def likelihood(instance: Instance, filter_name: str | None) -> Any:
+    """What a filter left of an answer that is scored and not written. All draws of it are one computation, so of a list of
+    them the first is the answer."""
+    left = filtered(instance, filter_name)
+    answer = left[0] if isinstance(left, list) and left and not isinstance(left[0], float | int) else left
+    try:
+        return REQUEST_TYPES[instance.request_type].plain(answer)
+    except (TypeError, ValueError, IndexError):
+        raise ScoringError(
+            f"task {instance.task_name!r}, doc {instance.doc_id}: filter {filter_name!r} left {str(left)[:60]!r} of a likelihood",
+            hint=f"What is left must be the answer, or a list of its draws: {instance.resps!r}.",
+        ) from None
+
+
 @dataclass
 class GenResult(Results):
     """The generations for one doc. `results` lists all draws; `prediction` is what the filter left, list or not."""
@@ -123,8 +137,8 @@ class MCResult(Results):
         instances = instances or results
         acc_mutual_info = acc_mutual_info or filter_name is True
         filter_name = None if isinstance(filter_name, bool) else filter_name
-        responses = [filtered(instance, filter_name) for instance in instances]
-        lls, greedy = [float(ll) for ll, _ in responses], [bool(flag) for _, flag in responses]
+        responses = [likelihood(instance, filter_name) for instance in instances]
+        lls, greedy = [ll for ll, _ in responses], [is_greedy for _, is_greedy in responses]
         choices = choices_of(instances)
         k = len(choices)
         without_context = lls[k:] if acc_mutual_info and len(lls) == 2 * k else []

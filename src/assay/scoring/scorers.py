@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from assay.config import Function, FunctionRef, TaskConfig
 from assay.errors import ScoringError, WrongKind
 from assay.instance import Instance
 from assay.metrics import Reduced, count_right, is_right_or_wrong
-from assay.results import MetricKey
+from assay.results import Draws, MetricKey
 from assay.scoring.base import Scorer, ScoringContext, guarded
 from assay.scoring.outcome import ScoringResult, add_or_pass_over, declared
 from assay.scoring.resolve import ResolvedMetric
@@ -34,36 +35,6 @@ class GenerateScorer(Scorer):
     def score_doc(self, instances: Sequence[Instance], metric: ResolvedMetric, filter_name: str) -> Any:
         return self.score_result(self._prepare_data(instances, filter_name), metric)
 
-    def score_filter(self, context: ScoringContext, result: ScoringResult) -> None:
-        super().score_filter(context, result)
-        if (
-            type(self).score_doc is not GenerateScorer.score_doc
-            or type(self).score_result is not GenerateScorer.score_result
-        ):
-            return
-        for metric in self.metrics_of(context):
-            if metric.name == "exact_match" and metric.metric is not None and not metric.kwargs.get("strip"):
-                self._note_white_space(context, metric, result)
-
-    def _note_white_space(self, context: ScoringContext, metric: ResolvedMetric, result: ScoringResult) -> None:
-        """Docs whose score would be another if white space around answers did not count: a space may be all there is
-        between a model and its score."""
-        key, lenient = (
-            MetricKey(metric.name, context.filter_name),
-            replace(metric, kwargs={**metric.kwargs, "strip": True}),
-        )
-        column = result.columns.get(key)
-        scored = {} if column is None else dict(zip(column.doc_ids, column.values))
-        for doc_id, instances in context.instances.items():
-            answers = filtered(instances[0], context.filter_name)
-            texts = [*(answers if isinstance(answers, list) else [answers]), instances[0].target]
-            if doc_id in scored and any(isinstance(text, str) and text != text.strip() for text in texts):
-                where = (metric.name, context.filter_name, instances[0].task_name, doc_id)
-                value = only(metric, guarded(where, self.score_doc, instances, lenient, context.filter_name))
-                value = value.value if isinstance(value, Reduced) else value
-                if isinstance(value, int | float) and value != scored[doc_id]:
-                    result.stripped.setdefault(key, {})[doc_id] = float(value)
-
     def score_result(self, data: GenResult, metric: ResolvedMetric) -> Any:
         instances, prediction = data.instances, data.prediction
         if isinstance(prediction, list) and metric.reducer is None and takes_whole(metric):
@@ -73,6 +44,10 @@ class GenerateScorer(Scorer):
             return value if instances[0].repeats == 1 else counted(metric, value, [value])
         # The right answers take the type of what they are compared with, so each draw has its own.
         draws = [one_value(metric, *self.references(instances[0], draw), draw) for draw in prediction]
+        return self.reduced(metric, draws, instances[0])
+
+    def reduced(self, metric: ResolvedMetric, draws: list[Any], instance: Instance) -> Any:
+        """One value for a doc from those of its draws."""
         return reduce_draws(metric, draws)
 
     def _prepare_data(self, instances: Sequence[Instance], filter_name: str) -> GenResult:
@@ -196,11 +171,23 @@ def reduce_draws(metric: ResolvedMetric, values: list[Any], name: str | None = N
 
 
 def counted(metric: ResolvedMetric, value: Any, draws: list[Any]) -> Any:
-    """The value with the count of right draws, where each draw is right or wrong: a share of matching words counts nothing."""
-    binary = None if metric.metric is None else metric.metric.binary
-    if binary is False or not all(is_right_or_wrong(each) for each in draws):
+    """The value with what its draws say: how many were right, where each is right or wrong (a share of matching words counts
+    nothing), and how far their mean would vary."""
+    if not all(isinstance(each, int | float) for each in draws):
         return value
-    return Reduced(value, (len(draws), count_right(draws)))
+    binary = None if metric.metric is None else metric.metric.binary
+    right = None if binary is False or not all(map(is_right_or_wrong, draws)) else count_right(draws)
+    is_mean = len(draws) > 1 and isinstance(value, int | float) and math.isclose(value, sum(draws) / len(draws))
+    return Reduced(value, Draws(len(draws), right, variance_of_mean(draws) if is_mean else None))
+
+
+def variance_of_mean(draws: Sequence[float]) -> float:
+    """
+    >>> variance_of_mean([0.0, 1.0])
+    0.25
+    """
+    n, mean = len(draws), sum(draws) / len(draws)
+    return sum((each - mean) ** 2 for each in draws) / (n * (n - 1))
 
 
 class CustomScorer(Scorer):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import stat
 import zipfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from assay.errors import ConfigError
+from assay.scratch import partial_file
 
 SEAL = "seal.json"
 MOST_MEMBERS = 20_000
@@ -41,9 +41,8 @@ class BundleMember:
 
 def write_archive(path: Path, members: Mapping[str, Path | bytes]) -> None:
     """Write the members, sorted by name, without times or owners; the file gets its name when it is complete."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        with partial_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
             for name in sorted(members):
                 about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
                 about.compress_type, about.create_system = zipfile.ZIP_DEFLATED, 3
@@ -52,15 +51,10 @@ def write_archive(path: Path, members: Mapping[str, Path | bytes]) -> None:
                 with archive.open(about, "w", force_zip64=True) as out:
                     for block in [content] if isinstance(content, bytes) else _blocks(content):
                         out.write(block)
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
     except OSError as error:
         raise ConfigError(
             f"cannot write {path}: {error.strerror or error}", hint="Choose another file with -o."
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def describe(members: Mapping[str, Path | bytes]) -> dict[str, dict[str, Any]]:
@@ -195,8 +189,9 @@ def _listed(path: Path, about: Mapping[str, Any]) -> dict[str, BundleMember]:
     members = about.get("members")
     try:
         assert isinstance(members, dict)
+        assert all(each.keys() == {"sha256", "size"} for each in members.values())
         return {name: BundleMember(str(each["sha256"]), int(each["size"])) for name, each in members.items()}
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
+    except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: {SEAL} does not list its members", hint="`assay seal RUN` writes one.") from error
 
 

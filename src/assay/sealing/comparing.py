@@ -28,6 +28,7 @@ NOT_DERIVED = {
         "assay config data_dir",
         "assay config lm_eval",
         "assay config labels",
+        "assay config overlay",
         "assay config tasks",
     ),
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.data import doc_hash
 from assay.errors import ConfigError
-from assay.results import LABEL_COLUMN, SampleRow, numbers_of, read_samples
+from assay.results import GOLD_COLUMN, GOLD_WEIGHT, LABEL_COLUMN, SampleRow, numbers_of, read_samples
 from assay.sealing.archive import loads
 
 DOC_FIELDS = ("doc", "target", "arguments")
@@ -59,6 +59,8 @@ def sample_of(row: dict[str, Any]) -> SampleRow:
         flags=tuple(row.get("flags", ())),
         metrics={name: float(value) for name, value in numbers_of(row).items()},
         labels={name: float(value) for name, value in numbers_of(row, LABEL_COLUMN).items()},
+        gold={name: float(value) for name, value in numbers_of(row, GOLD_COLUMN).items()},
+        gold_weight=row.get(GOLD_WEIGHT),
         other=json.loads(row["other"]) if "other" in row else {},
         **{name: row[name] for name in optional if name in row},
     )

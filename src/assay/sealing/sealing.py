@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,13 @@ from assay.errors import AssayError, ConfigError
 from assay.finished import open_run
 from assay.results import RunDirectory, RunResult, assay_version
 from assay.run import Progress, manager_for
+from assay.scratch import scratch_directory
 from assay.sealing.archive import SEAL, describe, seal_id, write_archive
 from assay.sealing.rows import write_rows
 from assay.sealing.task_files import TaskFiles, code_hash, collect_task_files
-from assay.sealing.verifying import FORMAT, PLACES, SealVerification, Sources, verify_bundle
+from assay.sealing.verifying import FORMAT, PLACES, SEALED_OF_RUN, SealVerification, Sources, verify_bundle
 from assay.stats import StoppingRule
 from assay.tasks import lm_eval_roots
-
-SEALED_OF_RUN = ("model", "environment", "roles")
 
 
 def seal_run(
@@ -50,8 +48,8 @@ def seal_run(
     if unplaced := [each for each in labels if each.resolve() not in files.named]:
         raise _refusal(directory.path, f"{unplaced[0]} is not beside the task file that names it", LABELS)
     reasons: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
-        draft = Path(place) / "draft.zip"
+    with scratch_directory("seal") as place:
+        draft = place / "draft.zip"
         for with_docs, with_files, sources in _ways(config, docs=docs):
             _write(draft, directory, result, about, config, files if with_files else _bare(files), with_docs)
             found = _verified(draft, sources, progress)
@@ -142,7 +140,7 @@ def _write(
     files: TaskFiles,
     docs: bool,
 ) -> None:
-    with tempfile.TemporaryDirectory(prefix="assay-seal-") as place:
+    with scratch_directory("seal") as place:
         members: dict[str, Path | bytes] = dict(files.members)
         sealed = {key: value for key, value in about["config"].items() if key not in PLACES}
         described = {key: about[key] for key in SEALED_OF_RUN if key in about}
@@ -150,11 +148,14 @@ def _write(
         members["results.json"] = (directory.path / "results.json").read_bytes()
         samples = {}
         for number, task in enumerate(name for name in result.tasks if _has_samples(directory, name)):
-            rows = members[f"samples/{number:04d}.jsonl"] = Path(place) / f"{number}.jsonl"
+            rows = members[f"samples/{number:04d}.jsonl"] = place / f"{number}.jsonl"
             samples[task] = f"samples/{number:04d}.jsonl"
             write_rows(directory.sample_file(task), rows, docs=docs)
         labels = {f"labels/{number:04d}.jsonl": Path(label) for number, label in enumerate(config.labels)}
-        members |= labels
+        overlays = {
+            f"overlays/{number:04d}{Path(file).suffix}": Path(file) for number, file in enumerate(config.overlay)
+        }
+        members |= labels | overlays
         seal: dict[str, Any] = {
             "format": FORMAT,
             "code": {"version": assay_version(), "sha256": code_hash()},
@@ -164,6 +165,7 @@ def _write(
             "requests": {name: task.task_hash for name, task in result.tasks.items()},
             "samples": samples,
             "labels": sorted(labels),
+            "overlays": sorted(overlays),
             "task_roots": files.roots,
             "shipped_task_files": files.shipped,
             "members": describe(members),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,15 +22,39 @@ from assay.results import (
     write_samples,
 )
 from assay.run import Progress, rescore
-from assay.sealing.archive import OpenBundle, open_bundle
+from assay.scratch import scratch_directory
+from assay.sealing.archive import SEAL, OpenBundle, open_bundle
 from assay.sealing.comparing import SealComparison, SealedDifference, compare_results, compare_rows
 from assay.sealing.rows import read_rows, sample_of, sealed_docs, wrong_doc_hashes
 from assay.sealing.task_files import code_hash, find_bundled_task, unpack_task_files
 from assay.tasks import TaskManager
 
 FORMAT = 1
-PLACES = ("include_path", "data_dir", "lm_eval", "labels", "store", "run_dir", "output_path", "loggers")
+PLACES = ("include_path", "data_dir", "lm_eval", "labels", "overlay", "store", "run_dir", "output_path", "loggers")
 """Settings that say where things were on the machine of the run."""
+
+
+CARRIED = {"labels": "labels", "overlay": "overlays"}
+"""Settings that name files which a bundle carries, and where it has them."""
+SEALED_OF_RUN = ("model", "environment", "roles")
+"""What a bundle has of `run.json`, beside the config."""
+SEAL_KEYS = frozenset(
+    [
+        "seal",
+        "format",
+        "code",
+        "model",
+        "docs",
+        "inputs",
+        "requests",
+        "samples",
+        "labels",
+        "overlays",
+        "task_roots",
+        "shipped_task_files",
+        "members",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -114,8 +137,7 @@ class Unpacked:
 @contextmanager
 def unpacked(path: str | Path, sources: Sources) -> Iterator[Unpacked]:
     """A bundle on disk for as long as it is looked at."""
-    with tempfile.TemporaryDirectory(prefix="assay-verify-") as place:
-        folder = Path(place)
+    with scratch_directory("verify") as folder:
         (folder / "members").mkdir()
         bundle = open_bundle(Path(path), folder / "members")
         if (version := bundle.about.get("format")) != FORMAT:
@@ -138,21 +160,21 @@ def _laid_out(bundle: OpenBundle, folder: Path, sources: Sources) -> Unpacked:
     for task, name in there.items():
         write_samples(directory.sample_file(task), map(sample_of, read_rows(bundle.files[name], name)))
     roots = unpack_task_files(bundle.about, bundle.files, folder)
-    labels = []
-    for name in bundle.about.get("labels", ()):
-        if name in bundle.files:
-            labels.append(str(bundle.files[name]))
-    config = _config(bundle, run["config"], sources, folder, labels)
+    carried = {
+        field: [str(bundle.files[name]) for name in bundle.about.get(part, ()) if name in bundle.files]
+        for field, part in CARRIED.items()
+    }
+    config = _config(bundle, run["config"], sources, folder, carried)
     return Unpacked(bundle, folder, directory, config, _manager(config, roots, sources), there)
 
 
 def _config(
-    bundle: OpenBundle, sealed: Mapping[str, Any], sources: Sources, folder: Path, labels: list[str]
+    bundle: OpenBundle, sealed: Mapping[str, Any], sources: Sources, folder: Path, carried: Mapping[str, list[str]]
 ) -> RunConfig:
     settings = {key: value for key, value in sealed.items() if key not in PLACES}
     tasks = [find_bundled_task(str(name), folder, bundle.about) for name in settings.get("tasks", ())]
     unsafe = {"confirm_run_unsafe_code": sources.confirm_run_unsafe_code}
-    return RunConfig(**{**settings, **unsafe, "tasks": tasks, "labels": labels, "data_dir": sources.data_dir})
+    return RunConfig(**{**settings, **unsafe, "tasks": tasks, **carried, "data_dir": sources.data_dir})
 
 
 def _manager(config: RunConfig, roots: list[tuple[Path, str]], sources: Sources) -> TaskManager:
@@ -195,6 +217,7 @@ def verify_bundle(
 def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | None = None) -> SealVerification:
     found = SealVerification(bundle.bundle.about)
     found.differences += [SealedDifference("file", text, "as sealed", "changed") for text in bundle.bundle.changed]
+    found.differences += unexpected(bundle)
     said = bundle.bundle.json("results.json")
     comparison = SealComparison()
     compare_settings(bundle, said, comparison)
@@ -223,6 +246,25 @@ def verify_unpacked(bundle: Unpacked, sources: Sources, progress: Progress | Non
     if found.differences:
         found.notes += result.notes
     return found
+
+
+def unexpected(bundle: Unpacked) -> Iterator[SealedDifference]:
+    """What no seal has, and what nobody could check: a reader would take it for verified."""
+    about, files = bundle.bundle.about, bundle.bundle.files
+    folders = tuple(f"{root['folder']}/" for root in about.get("task_roots", ()))
+    carried = [name for part in CARRIED.values() for name in about.get(part, ())]
+    expected = {"run.json", "results.json", *bundle.members.values(), *carried}
+    for name in files:
+        if name not in expected and not name.startswith(folders):
+            yield SealedDifference("file", f"{name} is nothing that a seal has", "a member", "none")
+    for name, keys, known in (
+        (SEAL, about, SEAL_KEYS),
+        (f"{SEAL}: samples", about["samples"], bundle.members.keys()),
+        *((f"{SEAL}: task_roots", root, {"folder", "kind"}) for root in about.get("task_roots", ())),
+        ("run.json", bundle.bundle.json("run.json"), {*SEALED_OF_RUN, "config"}),
+    ):
+        for key in sorted(keys.keys() - known):
+            yield SealedDifference("setting", f"{name}: {key}", str(keys[key])[:80], "nothing that a seal has")
 
 
 def derived(
@@ -288,8 +330,9 @@ def compare_settings(bundle: Unpacked, said: Mapping[str, Any], into: SealCompar
     into.add("doc", "seal.json: inputs", about.get("inputs"), {name: each.get("data") for name, each in tasks.items()})
     hashes = {name: each.get("task_hash") for name, each in tasks.items()}
     into.add("request", "seal.json: requests", about.get("requests"), hashes)
-    labels = about.get("labels")
-    into.add("file", "seal.json: labels", labels, sorted(n for n in bundle.bundle.files if n.startswith("labels/")))
+    for part in CARRIED.values():
+        there = sorted(name for name in bundle.bundle.files if name.startswith(f"{part}/"))
+        into.add("file", f"seal.json: {part}", about.get(part, [] if part == "overlays" else None), there)
     has_docs = {"doc" in row for task in bundle.members for row in bundle.rows(task)} or {bundle.has_docs}
     into.add("doc", "seal.json: docs", about.get("docs"), has_docs == {True})
 

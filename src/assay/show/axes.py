@@ -80,6 +80,8 @@ class Whisker:
     axis: Axis
     reference: float | None = None
     """Where a line is drawn: chance, no difference, a limit."""
+    ticks: tuple[tuple[str, float], ...] = ()
+    """Further numbers on the axis, with their names: floors."""
     band: float | None = None
     """How far from zero nothing matters."""
     label: str = ""

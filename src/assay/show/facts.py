@@ -87,7 +87,7 @@ def _flags(name: str, value: Any) -> list[str]:
         return [flag, ",".join(str(value[kind]) for kind in _SEEDS)]
     if name == "roles" and isinstance(value, Mapping):
         return [word for role, about in value.items() for word in ("--role", f"{role}={_role(about)}")]
-    if name in ("include_path", "labels") and isinstance(value, list | tuple):
+    if name in ("include_path", "labels", "overlay") and isinstance(value, list | tuple):
         return [word for path in value for word in (flag, str(path))]
     if isinstance(value, Mapping):
         return [flag, json.dumps(value) if name == "samples" else _pairs(value)]

@@ -32,11 +32,11 @@ class Failure:
 
 def worst_failures(result: RunResult) -> dict[str, list[Failure]]:
     """By task, where there are any; nothing where a run kept no samples."""
-    if result.path is None:
+    if result.place is None:
         return {}
     found = {}
     for name, task in list(result.tasks.items())[:MOST_TASKS]:
-        if failures := list(_failures(result.path, name, task)):
+        if failures := list(_failures(result.place, name, task)):
             found[name] = failures
     return found
 

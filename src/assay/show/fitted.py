@@ -22,6 +22,7 @@ EDGE = 1
 UNDER = "    ↳ "
 """What a note under its row begins with: names of members are indented too."""
 NARROWEST_NAME = 10
+SHORT_NAME = 14
 NARROWEST_NOTE = 24
 """Cells beside a row that a note needs; with fewer it stands under the row."""
 
@@ -34,7 +35,8 @@ class Heading:
     right: bool = False
     style: str = ""
     rank: int | None = None
-    """Columns with the highest rank are the first to go where there is no room; None stays."""
+    """Columns with the highest rank are the first to go where there is no room; those of rank 0 go only where names would have to
+    lose more than a little, and None stays."""
     shrinks: bool = False
     """Whether its texts may lose their middle."""
     moves: bool = False
@@ -171,7 +173,11 @@ class FittedTable:
             ranked = [i for i in shown if self.columns[i].rank is not None]
             if not ranked:
                 break
-            shown.remove(max(ranked, key=lambda i: (self.columns[i].rank or 0, i)))
+            next_to_go = max(ranked, key=lambda i: (self.columns[i].rank or 0, i))
+            short = {i: min(each, SHORT_NAME) if self.columns[i].shrinks else each for i, each in natural.items()}
+            if self.columns[next_to_go].rank == 0 and self._needed(shown, short) <= width:
+                break
+            shown.remove(next_to_go)
         return shown, natural
 
     def _filled(self) -> list[int]:

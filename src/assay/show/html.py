@@ -41,6 +41,7 @@ NOTEBOOK = {
     "same": f"color:{INK}",
     "rail": f"stroke:{SOFT};stroke-opacity:.4",
     "reference": f"stroke:{SOFT}",
+    "tick": f"stroke:{SOFT};stroke-width:2",
     "whisker": f"stroke:{INK};stroke-width:3",
     "dot": f"fill:{INK}",
     "band": f"fill:{SOFT};fill-opacity:.25",
@@ -51,6 +52,10 @@ NOTEBOOK = {
 def shown(text: object) -> str:
     """Text of anybody, as text."""
     return escape(one_line(str(text)))
+
+
+LONG_NAME = 32
+"""Characters of a name that is broken where a line ends; shorter ones stay whole."""
 
 
 class Html:
@@ -100,7 +105,8 @@ class Html:
         has_notes = any(row.note for row in table.rows)
         title = "".join(f"<div{self.look('title')}>{shown(line)}</div>" for line in table.title.split("\n") if line)
         head = "".join(
-            f"<th{self.look(_class(table.columns[at]))}>{shown(table.columns[at].name)}</th>" for at in columns
+            f"<th{self.look(_class(table.columns[at]), _more(table.columns[at]))}>{shown(table.columns[at].name)}</th>"
+            for at in columns
         )
         if has_notes and self.styles is not None:
             head += f"<th{self.look('text')}>{shown(table.notes_name)}</th>"
@@ -131,13 +137,13 @@ class Html:
             text = "" if cell.is_repeated else self.linked(cell.text, cell.link)
             depth = f"d{min(cell.depth, 6)}" if cell.depth else ""
             weight = "group" if row.is_group and self.styles is not None else ""
-            return f"<td{self.look('name', depth, weight, row.tone)}>{text}</td>"
+            long = "long" if len(cell.text) > LONG_NAME else ""
+            return f"<td{self.look('name', depth, weight, row.tone, long)}>{text}</td>"
         if column.kind.html is not None and cell is not None:
             text = column.kind.html(cell, self.linked)
         tone = "" if cell is None else column.kind.tone(cell) or (row.tone if column.kind.right else "")
-        more = "more" if column.rank is not None and column.rank >= 3 else ""
         named = f' data-of="{shown(column.name)}"' if self.styles is None and column.name else ""
-        return f"<td{self.look(_class(column), tone or column.tone, more)}{named}>{text}</td>"
+        return f"<td{self.look(_class(column), tone or column.tone, _more(column))}{named}>{text}</td>"
 
     def linked(self, text: str, link: Link | None) -> str:
         """The text, escaped, as a link where there is something to be seen."""
@@ -163,6 +169,9 @@ class Html:
         if (reference := percent(mark.reference)) is not None:
             place = f'x1="{reference:.2f}%" x2="{reference:.2f}%" y1="1" y2="13"'
             parts.append(f"<line {place}{self.look('reference')}/>")
+        for name, value in mark.ticks:
+            at, said = f"{percent(value) or 0.0:.2f}%", f"{shown(name.replace('_', ' '))} {format_number(value)}"
+            parts.append(f'<line x1="{at}" x2="{at}" y1="9" y2="14"{self.look("tick")}><title>{said}</title></line>')
         if left is not None and right is not None:
             parts.append(f'<line x1="{left:.2f}%" x2="{right:.2f}%" y1="7" y2="7"{self.look("whisker")}/>')
         parts.append(f'<circle cx="{dot:.2f}%" cy="7" r="4"{self.look("dot")}/>')
@@ -177,6 +186,11 @@ class Html:
 
 def _class(column: Column[object]) -> str:
     return "drawn" if column.kind is WHISKER else "n" if column.kind.right else "cell"
+
+
+def _more(column: Column[object]) -> str:
+    """Columns that a narrow window does without."""
+    return "more" if column.rank is not None and column.rank >= 3 else ""
 
 
 def to_notebook(findings: Findings) -> str:

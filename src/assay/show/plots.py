@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from assay.errors import ConfigError
-from assay.results import format_number
+from assay.errors import ConfigError, install_hint
+from assay.results import format_number, write_whole
 from assay.show.axes import Axis, Whisker
 from assay.show.palette import INK, SOFT
 from assay.terminal_text import one_line
@@ -68,12 +68,25 @@ class ForestPlot:
         return f"ForestPlot({self.title!r}, {len(self.lines)} lines)"
 
     def save(self, path: str | Path) -> Path:
-        """Write it as an SVG file."""
+        """Write it as an SVG or PNG file, as the ending says."""
         place = Path(path)
-        if place.suffix.lower() != ".svg":
-            raise ConfigError(
-                f"a plot is drawn as SVG, not as {place.suffix or 'a file without an ending'}",
-                hint=f"Save it as {place.with_suffix('.svg').name}.",
-            )
-        place.write_text(self.svg.replace("currentColor", "#1c2221"), encoding="utf-8")
+        drawn = self.svg.replace("currentColor", "#1c2221")
+        match place.suffix.lower():
+            case ".svg":
+                write_whole(place, drawn.encode())
+            case ".png":
+                write_whole(place, _as_png(drawn))
+            case other:
+                raise ConfigError(
+                    f"a plot is drawn as SVG or PNG, not as {other or 'a file without an ending'}",
+                    hint=f"Save it as {place.with_suffix('.svg').name} or {place.with_suffix('.png').name}.",
+                )
         return place
+
+
+def _as_png(svg: str) -> bytes:
+    try:
+        import resvg_py
+    except ImportError as error:
+        raise ConfigError("a PNG needs the package resvg-py", hint=install_hint("view")) from error
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=2, background="white"))

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 def progress_line(counts: Counts, began: float) -> str:
-    """Share done, speed, what the store and prefix sharing saved, time left."""
+    """What is asked, share done, speed, what the store and prefix sharing saved, time left."""
     elapsed = max(time.monotonic() - began, 1e-9)
-    parts = [f"{counts.docs_done:,}/{counts.docs_total:,} docs"]
+    parts = [counts.sending] if counts.sending and counts.docs_done < counts.docs_total else []
+    parts.append(f"{counts.docs_done:,}/{counts.docs_total:,} docs")
     for role, (answered, asked) in list(counts.questions.items()):
         doing = "judging" if role == "judge" else f"asking the {role}"
         parts.append(f"{doing} {answered:,}/{asked:,}")
@@ -28,11 +29,16 @@ def progress_line(counts: Counts, began: float) -> str:
         parts.append(f"cost {counts.cost:,.2f}")
     if counts.failed:
         parts.append(f"{counts.failed:,} failed")
-    if 20 <= counts.docs_done < counts.docs_total and elapsed > 2:
-        parts.append(f"{_duration(elapsed * (counts.docs_total / counts.docs_done - 1))} left")
+    if 0 < counts.docs_done < counts.docs_total and elapsed > 2:
+        about = "" if counts.docs_done >= _ENOUGH else "about "
+        parts.append(f"{about}{_duration(elapsed * (counts.docs_total / counts.docs_done - 1))} left")
     if counts.replicas:
         parts.append(counts.replicas)
     return " · ".join(parts)
+
+
+_ENOUGH = 20
+"""Docs after which the time that is left is more than a guess."""
 
 
 def running_scores(counts: Counts, most: int = 6) -> list[str]:

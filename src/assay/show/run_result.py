@@ -36,7 +36,7 @@ def score_columns(rows: Sequence[TableRow], run: str = "") -> tuple[Column[Table
         return Name(row.alias, row.name, row.depth, not row.first, Link(run, row.name))
 
     def whisker(row: TableRow) -> Whisker | None:
-        return Whisker.of(row.estimate, axes[row.metric], reference=row.chance) if row.key else None
+        return Whisker.of(row.estimate, axes[row.metric], reference=row.chance, ticks=row.floors) if row.key else None
 
     return (
         Column("task", NAME, name, "name", shrinks=True),
@@ -48,8 +48,8 @@ def score_columns(rows: Sequence[TableRow], run: str = "") -> tuple[Column[Table
         Column("filter", FILTER, lambda row: row.filter or None, shrinks=True, tone="quiet"),
         Column("", DIRECTION, lambda row: row.higher_is_better, "higher_is_better", rank=4),
         Column("value", RESULT_VALUE, lambda row: row if row.key else None),
-        Column("± stderr", STDERR, lambda row: row.estimate if row.key else None, "", tone="quiet"),
-        Column("95 % interval", INTERVAL, lambda row: row.estimate if row.key else None, "", rank=1, tone="quiet"),
+        Column("± stderr", STDERR, lambda row: row.estimate if row.key else None, "", rank=2, tone="quiet"),
+        Column("95 % interval", INTERVAL, lambda row: row.estimate if row.key else None, "", rank=0, tone="quiet"),
         Column("", WHISKER, whisker),
         Column("n", COUNT, lambda row: row.estimate.n if row.key else None, rank=2, tone="quiet"),
         Column("method", METHOD, lambda row: row.estimate if row.key else None, for_people=False),
@@ -59,11 +59,11 @@ def score_columns(rows: Sequence[TableRow], run: str = "") -> tuple[Column[Table
 
 def _about_row(row: TableRow) -> dict[str, Any]:
     return {
-        "note": "; ".join(part for part in (row.made_of, row.note) if part),
+        "note": "; ".join(part for part in (row.made_of, row.note, row.floor_mark) if part),
         "note_tone": "bad" if row.withheld else "warn" if row.note or row.missing else "quiet",
         "is_group": row.kind == "group",
         "tone": "bad" if row.withheld else "",
-        "keeps": () if row.estimate.stderr else ("95 % interval",),  # ± 0 alone would pass for certainty
+        "keeps": ("95 % interval",),
     }
 
 

@@ -70,11 +70,17 @@ def ratio_spread(numerators: Floats, denominators: Floats, clusters: Clusters | 
 
 
 def ratio_estimate(
-    numerators: Floats, denominators: Floats, clusters: Clusters | None = None, *, level: float = 0.95
+    numerators: Floats,
+    denominators: Floats,
+    clusters: Clusters | None = None,
+    *,
+    level: float = 0.95,
+    may_be_share: bool = True,
 ) -> Estimate:
     """A ratio of sums (bits per byte, corpus perplexity before the exponent, F1 as a share of hits, a mean).
 
-    Where every numerator lies between 0 and its denominator, so does the ratio, and its interval is a score interval.
+    Where every numerator lies between 0 and its denominator, so does the ratio, and its interval is a score interval; unless
+    it only happens to be so, as with seconds per solved doc (`may_be_share` off).
     """
     evidence = _ratio_evidence(numerators, denominators, clusters)
     n = evidence.n
@@ -82,7 +88,7 @@ def ratio_estimate(
         return Estimate.missing("no docs")
     if float(evidence.pair[1].sum()) == 0:
         return Estimate.missing("the denominators add up to zero", n)
-    return first_that_holds(RATIO_METHODS, evidence, level)[1]
+    return first_that_holds(RATIO_METHODS if may_be_share else RATIO_METHODS[2:], evidence, level)[1]
 
 
 def _ratio_evidence(numerators: Floats, denominators: Floats, clusters: Clusters | None) -> DocEvidence:
@@ -189,7 +195,7 @@ def _in_range(
 ) -> tuple[float, float]:
     """The interval of a ratio of values in [0, 1].
 
-    Only units that are wholly 0 or wholly 1 hide how far a unit can move: it is of these that half a one more is counted
+    Only units that are wholly 0 or wholly 1 hide how far a unit can move: it is of these that part of a one more is counted
     at either end. Where hardly any unit is at an end, values may still crowd near it: the wider end of the score interval
     and of the skewed one is taken.
     """
@@ -199,7 +205,9 @@ def _in_range(
     at_an_end = ((a == 0) | (a == b)) & (b > 0)
     lost = float((b[at_an_end] ** 2).sum()) / float(b.sum()) ** 2
     most = float(b.sum()) if bool(np.equal(np.mod(a, 1), 0).all() and np.equal(np.mod(b, 1), 0).all()) else math.inf
-    low, high = bounded_interval(value, spread.stderr, spread.df, level, lost=lost, most=most)
+    # With half a unit, one cluster of a third of the docs makes the interval 1.5 times as wide as one that holds as well.
+    more = 0.5 if clusters is None else 0.4
+    low, high = bounded_interval(value, spread.stderr, spread.df, level, lost=lost, most=most, more=more)
     if float(at_an_end.mean()) >= _CROWDED or spread.df < 1:
         return low, high
     also = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
@@ -245,9 +253,16 @@ def rescaled(estimate: Estimate, level: float) -> tuple[float, float] | None:
     now, before = (_quantile(estimate, df, (1 + each) / 2) for each in (level, estimate.level))
     if estimate.bounded and 0 <= value <= 1:
         worth = [docs_worth(value, end, before) for end in (estimate.low, estimate.high)]
-        ends = [wilson_interval(value, n, now)[side] if math.isfinite(n) else value for side, n in enumerate(worth)]
+        ends = [_scaled_end(value, n, now, side) for side, n in enumerate(worth)]
         return ends[0], ends[1]
     return value - now / before * (value - estimate.low), value + now / before * (estimate.high - value)
+
+
+def _scaled_end(value: float, worth: float, quantile: float, side: int) -> float:
+    """An end that is as far as can be is worth no doc, and stays there."""
+    if not math.isfinite(worth):
+        return value
+    return wilson_interval(value, worth, quantile)[side] if worth > 0 else float(side)
 
 
 def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:

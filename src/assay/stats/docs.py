@@ -15,6 +15,7 @@ from assay.stats.intervals import (
     INTERVAL_METHODS,
     DocEvidence,
     IntervalMethod,
+    Spread,
     first_that_holds,
     method_for_docs,
     methods_of,
@@ -85,6 +86,14 @@ _FEW_TO_REGRESS = 30
 """Scores without bounds may be skewed, which fewer residuals than this do not show: the earlier run is then left aside."""
 
 
+def _togetherness(residual: Floats, units: Spread) -> float:
+    """What a unit's sum of residuals is to the sum of as many full ones, by the docs seen: 1 for docs by themselves and for clusters
+    whose docs are all alike, 1/√size for clusters whose docs have nothing to do with each other."""
+    n = len(residual)
+    size, alone = n * units.unit_share, float(residual @ residual) / n**2
+    return 1.0 if alone == 0 else math.sqrt(min(1.0, max(1.0, units.stderr**2 / alone) / size))
+
+
 def control_estimate(
     scores: Floats,
     control: Floats,
@@ -119,14 +128,17 @@ def control_estimate(
     slope = float(np.cov(y, f)[0, 1]) / spread
     value = float(y.mean() - slope * (f.mean() - everything.mean()))
     residual = y - y.mean() - slope * (f - f.mean())
-    units = spread_of(residual, np.ones(n), None if clusters is None else cluster_index(clusters))
+    index = None if clusters is None else cluster_index(clusters)
+    units, of_control = (spread_of(x, np.ones(n), index) for x in (residual, f - f.mean()))
     assert units is not None, "a mean with a standard error has two units"
-    # Scores without bounds have no full range.
-    largest = units.unit_share if plain.bounded else 0.0
+    assert of_control is not None
+    # Scores without bounds have no full range. The docs of a cluster err together no more than those that were seen.
+    largest = units.unit_share * _togetherness(residual, units) if plain.bounded else 0.0
     left = (units.stderr**2 + largest**2) * n * (n - 1) / (n - 2)
     # Leverage of the point that is predicted, as in any regression: the part may have easier docs than the whole.
     leverage = (f.mean() - everything.mean()) ** 2 / (spread * (n - 1))
-    stderr = math.sqrt(left * (1 / n + leverage) + slope**2 * spread / total)
+    # All docs come in clusters as the part does.
+    stderr = math.sqrt(left * (1 / n + leverage) + (slope * of_control.stderr) ** 2 * n / total)
     freedom = max(1.0, units.df - 1)
     low, high = skewed_interval(value, stderr, freedom, units.skew, level)
     if plain.bounded:

@@ -177,6 +177,8 @@ def skewed_interval(value: float, stderr: float, df: float, skew: float, level: 
 
 def skewed_p_value(value: float, stderr: float, df: float, skew: float) -> float:
     """The error rate at which the interval just touches zero."""
+    if stderr == 0:
+        return float(value == 0)
     x, a = abs(value) / stderr, skew if value > 0 else -skew
     reached = x if abs(a) < 1e-9 else min(x, ((1 + a * x / 3) ** 3 - 1) / a + a / 6)
     return min(1.0, 2 * t_sf(max(0.0, reached), df))
@@ -217,18 +219,25 @@ def wilson_interval(p: float, n: float, z: float) -> tuple[float, float]:
 
 
 def bounded_interval(
-    value: float, stderr: float, df: float, level: float, *, lost: float | None = None, most: float = math.inf
+    value: float,
+    stderr: float,
+    df: float,
+    level: float,
+    *,
+    lost: float | None = None,
+    most: float = math.inf,
+    more: float = 0.5,
 ) -> tuple[float, float]:
     """A score interval for an average of values in [0, 1]: Wilson's, for as many independent docs of 0 or 1 as would
     have this standard error.
 
-    Half a unit more at either end counts in the spread, with a share of `lost`: units that are all right may still go
+    `more` of a unit at either end counts in the spread, with a share of `lost`: units that are all right may still go
     wrong. Left out, it is a typical unit's. `most` bounds the number of docs where it is known: 0/1 scores are worth no more than their own number. An infinite
     `df` takes the normal quantile.
     """
     share = 1 / (df + 1) if lost is None or (lost == 0 and stderr == 0) else lost
-    variance = stderr**2 + 0.5 * (value**2 + (1 - value) ** 2) * share**2
-    centre = (value + 0.5 * share) / (1 + share)
+    variance = stderr**2 + more * (value**2 + (1 - value) ** 2) * share**2
+    centre = (value + more * share) / (1 + 2 * more * share)
     worth = min(most, centre * (1 - centre) / variance)
     half = (1 + level) / 2
     return wilson_interval(value, worth, normal_quantile(half) if math.isinf(df) else t_quantile(half, df))

@@ -181,6 +181,8 @@ class Judged:
 
     verdicts: Floats
     labels: Floats
+    weights: Floats | None = None
+    """How many docs each labelled one stands for, where they were not drawn with equal chances."""
 
     @property
     def labelled(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -211,14 +213,22 @@ class Judged:
     @property
     def weight(self) -> float:
         """λ, the regression slope; 0 where the verdicts on labelled docs are all alike."""
-        y, f = self.labels[self.labelled], self.verdicts[self.labelled]
-        spread = float(((f - f.mean()) ** 2).sum()) if len(f) else 0.0
-        return float(((f - f.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
+        y, f, share = self.labels[self.labelled], self.verdicts[self.labelled], self.shares
+        spread = float(share @ (f - share @ f) ** 2) if len(f) else 0.0
+        return float(share @ ((f - share @ f) * (y - share @ y))) / spread if spread > 0 else 0.0
+
+    @property
+    def shares(self) -> Floats:
+        """What each labelled doc counts in a mean over them."""
+        if self.weights is None:
+            return np.full(self.n, 1 / max(1, self.n))
+        given: Floats = self.weights[self.labelled] / self.weights[self.labelled].sum()
+        return given
 
     @property
     def value(self) -> float:
         at, weight = self.labelled, self.weight
-        return float(weight * self.verdicts.mean() + (self.labels[at] - weight * self.verdicts[at]).mean())
+        return float(weight * self.verdicts.mean() + self.shares @ (self.labels[at] - weight * self.verdicts[at]))
 
     def influence(self) -> Floats:
         """What each doc adds to θ − E θ. Residuals are scaled for the two parameters that were fitted to them."""
@@ -226,13 +236,14 @@ class Judged:
         parts: Floats = weight * (self.verdicts - self.verdicts.mean()) / len(self.verdicts)
         if not self.n:
             return parts
-        residuals = self.labels[at] - weight * self.verdicts[at]
-        residuals = residuals - residuals.mean()
-        f = self.verdicts[at]
+        share, f = self.shares, self.verdicts[at]
+        residuals = self.labels[at] - weight * f
+        residuals = residuals - share @ residuals
         # The labelled docs may have other verdicts than all: the slope's own error then counts, as in any regression.
-        spread = float(((f - f.mean()) ** 2).sum())
-        lever = (self.verdicts.mean() - f.mean()) / spread * (f - f.mean()) if spread > 0 else np.zeros_like(f)
-        parts[at] += residuals * (1 / self.n + lever) * math.sqrt(self.n / max(1, self.n - 2))
+        apart = f - share @ f
+        spread = float(share @ apart**2)
+        lever = (self.verdicts.mean() - share @ f) / spread * apart if spread > 0 else np.zeros_like(f)
+        parts[at] += residuals * share * (1 + lever) * math.sqrt(self.n / max(1, self.n - 2))
         return parts
 
 
@@ -246,13 +257,13 @@ def corrected_mean(
         return Corrected(Estimate.missing(f"{n} labels, fewer than {FEWEST_LABELS}", len(verdicts)), n, weight)
     rates = _rates(judged) if judged.is_binary else None
     if clusters is None and rates is not None:
-        return Corrected(_stratified(judged, level), n, weight, *rates)
+        return Corrected(stratified(judged, level), n, weight, *rates)
     value, (lowest, highest) = judged.value, judged.ends
     if lowest == highest:
         return Corrected(
             Estimate.bare(value, len(verdicts), "no interval: all verdicts and labels are the same"), n, weight
         )
-    stderr, units = _spread(judged.influence(), clusters), _units(judged, clusters)
+    stderr, units = spread_of(judged.influence(), clusters), _units(judged, clusters)
     freedom, span = float(max(1, units - 2)), highest - lowest
     # Near the end of the scale value ± t·SE collapses: a score interval on the scale from 0 to 1.
     share = min(1.0, max(0.0, (value - lowest) / span))
@@ -276,17 +287,18 @@ def _is_binary(values: Floats) -> bool:
     return bool(((values == 0) | (values == 1)).all())
 
 
-def _stratified(judged: Judged, level: float) -> Estimate:
+def stratified(judged: Judged, level: float, kept: float = 1.0) -> Estimate:
     """Two-valued verdicts: a regression on two groups is the groups' own means, p·π₁ + (1 − p)·π₀.
 
     π₁ and π₀ are shares of few docs, often near 0 and 1, where value ± t·SE collapses. Their Jeffreys intervals are put
     together side by side (Zou and Donner 2008), with the part that comes from p. (Wilson intervals, which err on the safe
-    side each, do so too much together: 98.9 % on 50 labels.)
+    side each, do so too much together: 98.9 % on 50 labels.) Labels of unequal weights are as many as they are worth, (Σw)² / Σw².
+    `kept` is the share of docs that the mean is over.
     """
     p, value, total = float(judged.verdicts.mean()), judged.value, len(judged.verdicts)
-    stderr = _spread(judged.influence(), None)
+    stderr = spread_of(judged.influence(), None) / kept
     at = judged.labelled
-    f, y = judged.verdicts[at], judged.labels[at]
+    f, y, weights = judged.verdicts[at], judged.labels[at], judged.shares
     shares, down, up = [], 0.0, 0.0
 
     def made(stderr: float, low: float, high: float) -> Estimate:
@@ -295,21 +307,24 @@ def _stratified(judged: Judged, level: float) -> Estimate:
         return replace(estimate, bounded=True)
 
     for verdict, part in ((1.0, p), (0.0, 1 - p)):
-        count, right = int((f == verdict).sum()), float(y[f == verdict].sum())
-        if not count:  # nobody read such an answer: the labels alone are what is known
+        here = f == verdict
+        if not here.any():  # nobody read such an answer: the labels alone are what is known
             return made(stderr, *wilson(float(y.sum()), len(y), level=level))
-        share, (low, high) = right / count, jeffreys(right, count, level=level)
+        own = weights[here]
+        count = float(own.sum() ** 2 / (own @ own))
+        share = float(own @ y[here] / own.sum())
+        low, high = jeffreys(share * count, count, level=level)
         shares.append(share)
         down, up = down + (part * (share - low)) ** 2, up + (part * (high - share)) ** 2
     z = normal_quantile((1 + level) / 2)
     of_p = (z * (shares[0] - shares[1])) ** 2 * p * (1 - p) / total
-    down, up = math.sqrt(down + of_p), math.sqrt(up + of_p)
+    down, up = math.sqrt(down + of_p) / kept, math.sqrt(up + of_p) / kept
     low, high = max(0.0, value - down), min(1.0, value + up)
     # Groups combine standard errors, and the plain one collapses with the shares.
     return made(max(stderr, (down + up) / 2 / z), low, high)
 
 
-def jeffreys(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+def jeffreys(successes: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
     """The interval of a proportion that holds its level on average over proportions (Brown, Cai and DasGupta 2001).
 
     >>> [round(x, 4) for x in jeffreys(0, 10)]
@@ -318,8 +333,8 @@ def jeffreys(successes: float, n: int, *, level: float = 0.95) -> tuple[float, f
     from scipy.special import betaincinv
 
     tail = (1 - level) / 2
-    low = 0.0 if successes == 0 else float(betaincinv(successes + 0.5, n - successes + 0.5, tail))
-    high = 1.0 if successes == n else float(betaincinv(successes + 0.5, n - successes + 0.5, 1 - tail))
+    low = 0.0 if successes <= 0 else float(betaincinv(successes + 0.5, n - successes + 0.5, tail))
+    high = 1.0 if successes >= n - 1e-9 else float(betaincinv(successes + 0.5, n - successes + 0.5, 1 - tail))
     return low, high
 
 
@@ -335,7 +350,7 @@ def _rate(right: Floats) -> Rate | None:
     return Rate(float(right.mean()), *wilson(float(right.sum()), len(right)), len(right))
 
 
-def _spread(influence: Floats, clusters: Clusters | None) -> float:
+def spread_of(influence: Floats, clusters: Clusters | None) -> float:
     """Docs of one cluster move together: Σ over clusters of (Σ influence)²."""
     if clusters is None:
         n = len(influence)
@@ -381,7 +396,7 @@ def corrected_difference(a: Judged, b: Judged, clusters: Clusters | None = None,
         for each in (a, b)
         if each.n and (each.is_binary or not alike)
     )
-    spread = math.hypot(_spread(b.influence() - a.influence(), clusters), math.sqrt(unseen))
+    spread = math.hypot(spread_of(b.influence() - a.influence(), clusters), math.sqrt(unseen))
     freedom = float(max(1, min(_units(each, clusters) - 2 for each in (a, b) if each.n) if a.n or b.n else n - 1))
     difference = values[1] - values[0]
     p = 1.0 if spread == 0 else 2 * t_sf(abs(difference) / spread, freedom)

@@ -219,7 +219,7 @@ def _least_spread(value: float, most: float, units: int) -> float:
 
     As for 0/1 scores (Agresti and Min 2005), of which it is the case without contrary flips.
     """
-    return math.sqrt(most**2 + 2 * units * value**2 / (units + 2)) / (units + 2)
+    return math.hypot(most, value * math.sqrt(2 * units / (units + 2))) / (units + 2)
 
 
 def _is_nothing(number: float, *scale: Floats | float) -> bool:

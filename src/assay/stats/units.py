@@ -24,11 +24,12 @@ def doc_key(content_hash: str | bytes) -> np.uint64:
 
 
 def doc_keys(content_hashes: Iterable[str | bytes]) -> Keys:
-    """`doc_key` of many. Text that is not a hex digest (ids of foreign logs) is hashed first."""
-    return np.fromiter((_key_of(h) for h in content_hashes), dtype=np.uint64)
+    """`content_key` of many."""
+    return np.fromiter((content_key(h) for h in content_hashes), dtype=np.uint64)
 
 
-def _key_of(content_hash: str | bytes) -> np.uint64:
+def content_key(content_hash: str | bytes) -> np.uint64:
+    """`doc_key`; text that is not a hex digest (ids of foreign logs) is hashed first."""
     if isinstance(content_hash, str):
         try:
             if len(content_hash) >= 16:

@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.stats.estimate import Floats
-from assay.stats.intervals import t_quantile
+from assay.stats.estimate import Estimate, Floats
+from assay.stats.intervals import normal_quantile, t_quantile, wilson_interval
 from assay.stats.paired import Difference, p_value_of
 
 FEWEST_REPLAYS = 3
@@ -170,11 +170,6 @@ class DocsOrDraws:
         room = self.stderr**2 / 4 - (self.stderr**2 - self.draw_variance)
         return math.ceil(self.draws * self.draw_variance / room) if room > 0 else None
 
-    @property
-    def of_these_docs(self) -> float:
-        """The standard error of the mean over exactly these docs: only draws vary."""
-        return math.sqrt(self.draw_variance)
-
     def __str__(self) -> str:
         """
         >>> print(DocsOrDraws(100, 4, 0.04, 0.0004))
@@ -185,15 +180,34 @@ class DocsOrDraws:
         return f"variance: {1 - share:.0%} docs, {share:.0%} draws; half the interval takes {self.docs_for_half:,} docs, {more}"
 
 
-def docs_or_draws(counts: NDArray[np.int64], stderr: float | None) -> DocsOrDraws | None:
-    """From rows of (draws, right draws) of each doc; None unless every doc was drawn twice or more, and without a spread."""
-    drawn, right = np.asarray(counts, dtype=np.float64).T if len(counts) else np.empty((2, 0))
-    if not stderr or not len(drawn) or (drawn < 2).any():
+def docs_or_draws(of_docs: Sequence[tuple[int, float]], stderr: float | None) -> DocsOrDraws | None:
+    """From the draws of each doc and the variance of their mean; None without a spread."""
+    if not stderr or not of_docs:
         return None
-    share = right / drawn
-    # The variance of a doc's mean is p(1 − p)/m, and p̂(1 − p̂)/(m − 1) has it as its mean.
-    variance = float((share * (1 - share) / (drawn - 1)).sum()) / len(drawn) ** 2
+    drawn, variances = np.asarray(of_docs, dtype=np.float64).T
+    variance = float(variances.sum()) / len(drawn) ** 2
     return DocsOrDraws(len(drawn), float(drawn.mean()), stderr, min(variance, stderr**2))
+
+
+def over_draws(value: float, of_docs: Sequence[tuple[int, float]], *, bounded: bool, level: float = 0.95) -> Estimate:
+    """The mean of exactly these docs over all draws that they could have: docs are all there are, and only draws vary.
+
+    Scores from 0 to 1 get Wilson's interval for as many draws as would have this variance, and one that is no wider than if
+    every draw had the same chance: draws whose chances differ by doc vary less (Hoeffding 1956).
+    """
+    drawn, variances = np.asarray(of_docs, dtype=np.float64).T
+    n, half = len(drawn), (1 + level) / 2
+    stderr = math.sqrt(float(variances.sum())) / n
+    df = float(variances.sum()) ** 2 / float((variances**2 / (drawn - 1)).sum()) if stderr else math.inf
+    if not bounded:
+        reach = t_quantile(half, df) * stderr
+        made = Estimate(value, stderr, value - reach, value + reach, n, "draws", level=level, df=df)
+        return made if stderr else made.without_interval("no two draws of a doc differ")
+    low, high = wilson_interval(value, float(drawn.sum()), normal_quantile(half))
+    if stderr and 0 < value < 1:
+        ends = wilson_interval(value, value * (1 - value) / stderr**2, t_quantile(half, df))
+        low, high = max(low, ends[0]), min(high, ends[1])
+    return Estimate(value, stderr, low, high, n, "draws", level=level, df=df, bounded=True)
 
 
 # Where scores of a crossed design (docs × wordings × shots) vary: analysis of variance with random effects.

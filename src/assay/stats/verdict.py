@@ -31,8 +31,13 @@ class Verdict:
             case "same":
                 return "the same on every doc"
             case "undecided" if self.detectable is not None:
-                seen = f"undecided: could have shown a difference of {self.detectable:.2g}"
-                return seen if self.docs_needed is None else f"{seen}; the observed one takes {self.docs_needed:,} docs"
+                shown = float(f"{self.detectable:.2g}")
+                seen = f"undecided: this many docs usually show a difference of {shown:,g} or more"
+                return (
+                    seen
+                    if self.docs_needed is None
+                    else f"{seen}; one of this size takes about {self.docs_needed:,} docs"
+                )
             case _:
                 return self.kind
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from assay.errors import StoreError
 from assay.store.recovery import open_to_read, surviving_rows
+from assay.store.waiting import STEP_SECONDS, WaitingConnection
 
 logger = logging.getLogger("assay.store")
 
@@ -61,8 +62,14 @@ def connect(path: Path) -> sqlite3.Connection:
             os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o600)
         )  # answers are the user's own
         connection = sqlite3.connect(
-            path, timeout=60, isolation_level=None, check_same_thread=False, cached_statements=32
+            path,
+            timeout=STEP_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=32,
+            factory=WaitingConnection,
         )
+        connection.where = str(path)
         # A flipped bit makes a text that is no UTF-8: it is read as it is, and its checksum finds it out.
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     except (OSError, sqlite3.OperationalError) as error:
@@ -256,7 +263,11 @@ def _wait_for_lock(file: int, path: Path) -> None:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if second == 2:
-                logger.warning("another process is opening or repairing %s; waiting for it", path)
+                logger.warning(
+                    "another process is opening or repairing the response store %s; waiting up to ten minutes for it; "
+                    "end it, or choose another place with --store or ASSAY_STORE",
+                    path,
+                )
             time.sleep(1 if second else 0.05)
         except OSError:  # some network file systems have no locks
             return None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from assay.config import FilterConfig, TaskConfig, what_failed
 from assay.data import NUMPY_SEED, RANDOM_SEED, doc_hash, iter_docs, mirror_dir
@@ -18,6 +18,7 @@ from assay.scoring import ScoringResult, filters_of, with_scorer_defaults
 from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
 from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.languages import ANSWER_WORDS, QUESTION_WORDS
+from assay.tasks.overlay import Correction, corrected
 from assay.tasks.perturbation import perturbed_text
 from assay.tasks.prompt import (
     DocRequests,
@@ -32,8 +33,12 @@ from assay.tasks.prompt import (
     select_docs,
     select_ids,
 )
+from assay.tasks.questions import without_question
 from assay.tasks.scores import TaskScores
 from assay.tasks.styled import StyledField, apply_style, check_perturbation, shuffle_of
+
+if TYPE_CHECKING:
+    from assay.agents import BranchPoint
 
 
 def worded(config: TaskConfig) -> TaskConfig:
@@ -47,7 +52,13 @@ class Task(TaskScores):
     OUTPUT_TYPE: ClassVar[str] = ""
     """One of `OUTPUT_TYPES`; a name of your own where the class builds its requests and scores them itself."""
     NEEDS_CONTEXT: ClassVar[bool] = True
+    acts: ClassVar[bool] = False
+    """Whether its rounds wait for tools or for other models, so that docs go on side by side and not round by round."""
+    roles: tuple[str, ...] = ()
+    """Other models of the run that take part in its rounds; a run that does not name them is refused at once."""
 
+    corrections: Mapping[str, Correction] = {}
+    """What an overlay says of docs, by their hash."""
     task_file: Path | None = None
     """The file that the task comes from, for messages."""
 
@@ -159,6 +170,9 @@ class Task(TaskScores):
             try:
                 shots = book.render(draw) if book and draw else []
                 requests = self._requests_of(doc_id, doc, shots, options)
+                if self.corrections and (right := self.corrections.get(requests.doc_hash)) is not None:
+                    again = self._requests_of(doc_id, right.of(doc), shots, options)
+                    requests = corrected(requests, again, right)
             except Exception as error:  # code of a task file may raise anything
                 raise self._with_doc(error, doc_id, doc) from error
             requests.shot_replaced = draw is not None and draw.replaced
@@ -230,6 +244,8 @@ class Task(TaskScores):
         return assemble(self._question(doc), self.config.target_delimiter)
 
     def _system(self, doc: Doc, options: RequestOptions) -> str:
+        if options.system is not None:
+            return options.system
         return join_spaced(options.system_instruction, self._description(doc), self.config.fewshot_delimiter)
 
     def _question(self, doc: Doc) -> str:
@@ -249,6 +265,8 @@ class Task(TaskScores):
         config = self.config
         if not config.perturbation or isinstance(config.doc_to_text, StyledField):
             return question
+        if "blind" in config.perturbation:
+            return without_question(question, [str(choice) for choice in self.doc_to_choice(doc)])
         keep = [*(config.unmodifiable_words or ()), *QUESTION_WORDS.split("|"), *ANSWER_WORDS.split("|")]
         return perturbed_text(question, config.perturbation, doc_hash(doc), keep)
 
@@ -261,6 +279,17 @@ class Task(TaskScores):
         None by default. A doc that gets some is sent again, round by round, until there are no more.
         """
         return []
+
+    def trajectories(self, requests: DocRequests) -> list[DocRequests]:
+        """A doc's draws, where each is a conversation of its own; by default a doc goes through its rounds as one."""
+        return [requests]
+
+    def branches(self, requests: DocRequests, points: Sequence[BranchPoint]) -> list[DocRequests]:
+        """In place of its draws: trajectories of a finished run, from where each is left."""
+        raise NotImplementedError(f"{type(self).__name__} has no trajectories")
+
+    def fold(self, requests: DocRequests, trajectories: Sequence[DocRequests]) -> None:
+        """Answer a doc's own request by its trajectories, all of which are over."""
 
     def _with_media(self, doc: Doc, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Images and sounds go as a last argument."""

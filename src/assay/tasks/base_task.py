@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from assay.config import FewshotConfig, FilterConfig, FilterStep, TaskConfig
 from assay.errors import ConfigError, DataError, did_you_mean
 from assay.instance import Doc
+from assay.tasks.positions import ShuffledQuestions
+from assay.tasks.questions import HookQuestions, Question
 from assay.tasks.styles import ResponseType, TaskStyler, metric_name
 
 SubjectT = TypeVar("SubjectT")
@@ -63,6 +65,8 @@ class BaseTask(Generic[SubjectT]):
     PERTURBATION: ClassVar[str | Sequence[str] | None] = None
     PERTURBATION_UNMODIFIABLE_WORDS: ClassVar[Sequence[str] | None] = None
     """Words that a perturbation leaves as they are."""
+    SHUFFLE_CHOICES: ClassVar[bool | None] = None
+    """Whether listed choices stand in an order by a hash of the doc; if not given, where the right one is one-sided."""
 
     def _get_raw_question(self, item: Doc) -> str:
         raise NotImplementedError(f"{type(self).__name__} does not say what the question of a doc is")
@@ -166,12 +170,14 @@ def is_worded_by_itself(cls: type[Any]) -> bool:
     return any(getattr(cls, name, None) not in (None, getattr(BaseTask, name)) for name in WORDING)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hook:
     """A field of a task: what one of its hooks makes of a doc."""
 
     task: Any
     name: str
+    questions: ShuffledQuestions | None = None
+    """What settles the order of choices that the styler lists."""
 
     def __call__(self, doc: Doc) -> Any:
         return _called(getattr(self.task, self.name), doc)
@@ -183,7 +189,16 @@ class Hook:
         return hash((type(self.task), self.name))
 
 
-class HookTarget(Hook):
+class HookTruth(Hook):
+    """The right answer. Asked of every doc before the first request, it answers for the other hooks as well."""
+
+    def __call__(self, doc: Doc) -> Any:
+        if self.questions is not None and self.questions.is_on:
+            require_following(self.task, self.questions, doc)
+        return super().__call__(doc)
+
+
+class HookTarget(HookTruth):
     """The place of the right completion among those that are scored."""
 
     def __call__(self, doc: Doc) -> int:
@@ -197,19 +212,61 @@ class HookTarget(Hook):
         return int(completions.index(wanted))
 
 
+def shuffled_hooks(cls: type[BaseTask[Any]], said: bool | None) -> tuple[BaseTask[Any], ShuffledQuestions | None]:
+    """A task whose hooks see its choices in the order that the docs call for, and what settles that order.
+
+    Hooks that read choices by `self._get_choices` and `self._get_correct_index` follow by themselves.
+    """
+    task = cls()
+    if cls.TASK_STYLER is None or not cls.TASK_STYLER.lists_choices or said is False:
+        return task, None
+    questions = ShuffledQuestions(HookQuestions(cls()), said)
+    vars(task)["_get_choices"] = lambda item: list(questions(item).choices)
+    vars(task)["_get_correct_index"] = lambda item: questions(item).correct_index
+    return task, questions
+
+
+def require_following(task: BaseTask[Any], questions: ShuffledQuestions, doc: Doc) -> None:
+    """Refuse hooks of the class's own that are not another's where the order of the choices is: a text that lists choices as
+    the doc has them would be scored by letters that stand for others."""
+    asked: Any = questions.questions
+    plain, styler = asked.task, task._styler
+    before, after = questions.questions(doc), questions(doc)
+
+    def styled(name: str, question: Question) -> Any:
+        if name == "_get_instruction_text":
+            return styler.get_instruction_text(question.text, question.choices)
+        return styler.get_ground_truth(question.choices, question.correct_index)
+
+    for name in ("_get_instruction_text", "_get_ground_truth", "_get_fewshot_target_text"):
+        if getattr(type(task), name) is getattr(BaseTask, name):
+            continue
+        changes = _called(getattr(plain, name), doc) != _called(getattr(task, name), doc)
+        if changes != (styled(name, before) != styled(name, after)):
+            kind, side = type(task).__qualname__, questions.found
+            why = "SHUFFLE_CHOICES is set" if side is None else f"the right choice is {side}"
+            raise DataError(
+                f"the choices must be shuffled ({why}), but {name} of {kind} does not follow their order",
+                hint=f"Let {name} read them by self._get_choices(item) and self._get_correct_index(item), or set "
+                "SHUFFLE_CHOICES = False to measure with the places as they are.",
+            )
+
+
 def hooked_config(config: TaskConfig, cls: type[Any]) -> TaskConfig:
     """The config with its fields worded by the hooks of the class."""
     if not issubclass(cls, BaseTask):
         cls = type(cls.__name__, (cls, BaseTask), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
-    task, is_free = cls(), _writes_freely(cls)
+    is_free = _writes_freely(cls)
+    task, questions = shuffled_hooks(cls, config.shuffle_choices)
     own = getattr(cls, "TASK_STYLER", None)
     defaults = own.metrics if own is not None else ("exact_match",) if is_free else ("acc", "acc_norm")
     shots = config.fewshot_config
-    text, answer = Hook(task, "_get_instruction_text"), Hook(task, "_get_fewshot_target_text")
+    text = Hook(task, "_get_instruction_text", questions)
+    answer = Hook(task, "_get_fewshot_target_text")
     worded: dict[str, Any] = {
         "output_type": "generate_until" if is_free else "multiple_choice",
         "doc_to_text": text,
-        "doc_to_target": (Hook if is_free else HookTarget)(task, "_get_ground_truth"),
+        "doc_to_target": (HookTruth if is_free else HookTarget)(task, "_get_ground_truth", questions),
         "doc_to_choice": None if is_free else Hook(task, "_get_possible_completions"),
         "gen_prefix": Hook(task, "_get_cue_text"),
         "target_delimiter": "",

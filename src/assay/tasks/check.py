@@ -26,7 +26,15 @@ from assay.errors import AssayError, ConfigError, ConfigWarning, UnknownName, Un
 from assay.instance import Doc
 from assay.metrics import get_reducer
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring import check_filter, check_metric, check_scorer, ensembles_of, filters_of, gold_indices
+from assay.scoring import (
+    check_filter,
+    check_metric,
+    check_reads_likelihoods,
+    check_scorer,
+    ensembles_of,
+    filters_of,
+    gold_indices,
+)
 from assay.tasks.base import Task
 from assay.tasks.fewshot import SAMPLERS
 from assay.tasks.fields import is_template
@@ -142,11 +150,11 @@ def check_docs(
 
 def _doc_looks(task: Task, first: Doc, options: RequestOptions, remarks: list[str], *, count: bool) -> Iterator[Look]:
     """The fields one by one, so that the one at fault is known, then the whole request."""
+    if task.has_choices:
+        yield ("doc_to_choice",), lambda: _check_choices(task.doc_to_choice(first))
     for name in ("doc_to_text", "doc_to_target"):
         yield (name,), partial(_check_word, task, first, name, remarks)
     yield ("doc_to_text",), lambda: task.multiple_input or (task.NEEDS_CONTEXT and task.doc_to_text(first))
-    if task.has_choices:
-        yield ("doc_to_choice",), lambda: _check_choices(task.doc_to_choice(first))
     yield ("doc_to_target",), lambda: task.doc_to_target(first)
     known = OUTPUT_TYPES.get(task.config.output_type)
     is_choice = known is not None and known.is_choice and task.has_choices and not task.multiple_input
@@ -158,11 +166,19 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, remarks: list[st
         yield ("doc_to_text",), lambda: next(task.iter_requests(replace(options, samples=None, limit=1, only=None)))
 
 
+def _no_column(task: Task, field: str) -> str | None:
+    """The word that a field consists of, if it is no column."""
+    word = getattr(task.config, field)
+    if field == "doc_to_target" and isinstance(word, StyledField):
+        word = getattr(clean_questions(word.questions), "target", None)
+    is_word = isinstance(word, str) and re.fullmatch(r"[^\W\d]\w*", word) is not None
+    return word if is_word and word not in task.features else None
+
+
 def _check_word(task: Task, first: Doc, field: str, remarks: list[str]) -> None:
     """A word that is no column is text, the same for every doc: a column that was misspelt, as a rule."""
-    word = getattr(task.config, field)
-    is_word = isinstance(word, str) and re.fullmatch(r"[^\W\d]\w*", word) is not None
-    if not is_word or word in task.features or (field == "doc_to_text" and not task.NEEDS_CONTEXT):
+    word = _no_column(task, field)
+    if word is None or (field == "doc_to_text" and not task.NEEDS_CONTEXT):
         return
     if field == "doc_to_target" and task.has_choices and word in map(str, task.doc_to_choice(first)):
         return
@@ -208,9 +224,13 @@ def _check_gold(task: Task, *, every: bool) -> Iterator[str]:
             or "doc_to_target gives the index of a choice, from 0. Leave such docs out with process_docs.",
         )
     if gold.without == gold.looked_at:
+        word = _no_column(task, "doc_to_target")
+        near = None if word is None else did_you_mean(word, task.features)
         raise ConfigError(
             f"no doc has its right answer among its choices: {gold.example}",
-            hint=gold.cause or "doc_to_target gives the index of a choice, or its text exactly as in doc_to_choice.",
+            hint=gold.cause
+            or near
+            or "doc_to_target gives the index of a choice, or its text exactly as in doc_to_choice.",
         )
     if gold.without:
         without = f"{gold.without} of {gold.looked_at} docs do not have their right answer among the choices"
@@ -343,6 +363,8 @@ def _check_chains(config: TaskConfig) -> None:
     except ConfigError:
         return
     ensembles_of(config)
+    for chain in config.filter_list or []:
+        check_reads_likelihoods(chain, config)
 
 
 def _check_list(value: Any, config: TaskConfig) -> None:
@@ -400,6 +422,10 @@ def _placed(
     origin = (
         locate(origins.get(str(location[0])), location) or origins.get("task") or next(iter(origins.values()), None)
     )
+    # Code of the class itself has said its line, which is nearer than the hook that was looked at.
+    own = re.fullmatch(r"(doc \d+: )(.+:\d+): (.*)", error.message, re.DOTALL)
+    if own is not None and origin is not None and own[2].rpartition(":")[0] == str(origin).rpartition(":")[0]:
+        return error.reworded(f"{own[2]}: task {config.task!r}: {own[1]}{own[3]}")
     where = f"{origin}: " if origin is not None else ""
     field = ".".join(str(part) for part in location)
     return error.reworded(f"{where}task {config.task!r}: {field}: {error.message}")

@@ -19,6 +19,7 @@ from typing import Any
 
 from assay.config import (
     ConfigWarning,
+    GroupConfig,
     LoadedFile,
     Origin,
     TaskConfig,
@@ -81,6 +82,10 @@ class _Requested:
         return with_variant(self.entry.name, self.variant)
 
 
+MAX_LEVELS = 50
+MAX_UNFOLDED = 100_000
+
+
 class Expander:
     """Unfolds names against an index into one `Expansion`."""
 
@@ -103,6 +108,8 @@ class Expander:
         self._built = {} if built is None else built
         self._overrides = overrides or {}
         self.result = Expansion()
+        self._beside: dict[Path, Names] = {}
+        self._unfolded = 0
         self._pending: dict[str, _Requested] = {}
         self._roots: dict[tuple[str, str | None], list[str]] = {}
 
@@ -114,6 +121,13 @@ class Expander:
         """Know further names too, such as those in a directory that is requested by its path."""
         self.names = Names({**self.entries, **entries})
 
+    def add_beside(self, folder: Path, entries: Mapping[str, Entry]) -> None:
+        """Groups whose files lie in this directory find their members there first; other names mean what they did."""
+        self._beside[folder] = Names({**self.entries, **entries})
+
+    def _names_at(self, path: Path | None) -> Names:
+        return self.names if path is None else self._beside.get(path.parent, self.names)
+
     def expand(self, requested: Iterable[str | Path | FileVariant | Mapping[str, Any]]) -> list[str]:
         """The keys of the tasks and groups that registered names (with variants), files, and mappings as a group's members
         are written, stand for, in order.
@@ -121,26 +135,34 @@ class Expander:
         What is requested by itself keeps its name, also where an earlier group has a member of that name with other
         fields: `_entry` lets a root go first.
         """
-        wanted = [each if self.names.is_path(each) else self._requested(each) for each in requested]
+        wanted = [each if self._is_path(each) else self._requested(each) for each in requested]
         named = [target for each in wanted if isinstance(each, list) for target in each]
         self._pending = {each.key: each for each in reversed(named)}
         roots: list[str] = []
         for each in wanted:
-            roots += (
-                [key for one in each for key in self._root(one)] if isinstance(each, list) else [self._path(str(each))]
-            )
+            roots += [key for one in each for key in self._root(one)] if isinstance(each, list) else [self._path(each)]
         return list(dict.fromkeys(roots))
 
-    def _path(self, path: str) -> str:
+    def _is_path(self, requested: object) -> bool:
+        return (isinstance(requested, FileVariant) and bool(requested.members)) or self.names.is_path(requested)
+
+    def _path(self, requested: Any) -> str:
         """`group::subgroup::task`: what the group makes of this one of its members, under the name that was requested."""
-        head, parts, variant = split_path(path)
-        entry, _ = self.names.find(head)
-        if entry.kind != "group":
-            raise ConfigError(f"{path!r}: {head!r} is a {entry.kind}, expected a group before `::`")
         whole = Expander(
             self.entries, metadata=self.metadata, ready=self._ready, built=self._built, overrides=self._overrides
         )
-        (key,) = whole.expand([with_variant(head, variant)])
+        whole._beside = self._beside
+        if isinstance(requested, FileVariant):
+            parts, target = [*requested.members], requested._replace(members=())
+            (key,) = whole.expand([target])
+            path = with_variant("::".join((split_path(key)[0], *parts)), requested.variant)
+        else:
+            path = str(requested)
+            head, parts, variant = split_path(path)
+            entry, _ = self.names.find(head)
+            if entry.kind != "group":
+                raise ConfigError(f"{path!r}: {head!r} is a {entry.kind}, expected a group before `::`")
+            (key,) = whole.expand([with_variant(head, variant)])
         for part in parts:
             key = child_called(part, whole.result.groups.get(key), path)
         return self._adopt(whole.result, key, path, None)
@@ -168,7 +190,7 @@ class Expander:
         if isinstance(requested, Mapping):
             return self._written_out(requested)
         if isinstance(requested, Path | FileVariant):
-            file, variant = (requested, ()) if isinstance(requested, Path) else requested
+            file, variant = (requested, ()) if isinstance(requested, Path) else requested[:2]
             loaded = load_yaml(file)
             name, is_group = _name_in(loaded, file)
             return [_Requested(Entry(name, "group" if is_group else "task", str(file)), variant, loaded)]
@@ -200,9 +222,17 @@ class Expander:
                 f"{entry.kind} {entry.name!r} is defined more than once: {files}", hint="Rename all but one."
             )
         if entry.kind == "tag":
-            keys = [key for name in entry.members for key in self._entry(self.entries[name], place)]
+            entries = self._names_at(place.path).entries
+            keys = [key for name in entry.members for key in self._entry(entries[name], place)]
             self.result.tags[with_variant(entry.name, place.variant)] = tuple(keys)
             return keys
+        self._unfolded += 1
+        if self._unfolded > MAX_UNFOLDED:
+            within = place.groups[0] if place.groups else entry.name
+            raise ConfigError(
+                f"group {within!r} unfolds to more than {MAX_UNFOLDED:,} tasks and groups",
+                hint="A group that stands in two others is unfolded in each; name it once.",
+            )
         if place.groups and (requested := self._pending.get(with_variant(entry.name, place.variant))):
             self._root(requested)
         if told := self._overrides.get(entry.name):
@@ -227,6 +257,8 @@ class Expander:
         return [self._task(entry.name, fields, {**loaded.origins, **place.origins}, place, entry.path)]
 
     def _check_circle(self, name: str, place: _Place) -> None:
+        if len(place.groups) > MAX_LEVELS:
+            raise ConfigError(f"group {place.groups[0]!r} holds groups more than {MAX_LEVELS} levels deep, at {name!r}")
         if name in place.groups:
             circle = " → ".join((*place.groups[place.groups.index(name) :], name))
             raise ConfigError(f"group {name!r} contains itself: {circle}", hint="Remove one of these members.")
@@ -241,7 +273,7 @@ class Expander:
         if path is not None and (version := lm_eval_version_of(path)) is not None:
             own.setdefault("lm_eval_version", version)
         config = build_task_config(own, origins)
-        if not place.overrides and name in self.entries:
+        if not place.overrides and name in self._names_at(path).entries:
             self._built[name, path] = (config, origins)
         return self._register(config, place, path, origins)
 
@@ -272,6 +304,7 @@ class Expander:
             path=path,
         )
         config = written_group(build_group_config({**own, "group": key}, loaded.origins), place.variant)
+        config = _weighed_in(config, place.variant)
         if self.metadata:
             config = config.model_copy(update={"metadata": {**(config.metadata or {}), **self.metadata}})
         children: dict[str, None] = {}
@@ -289,19 +322,29 @@ class Expander:
     ) -> tuple[list[str], str | None]:
         where = f"{origin}: " if origin else ""
         where += f"group {place.groups[-1]!r}: "
+        names = self._names_at(place.path)
         if isinstance(member, str):
-            entry, variant = self.names.find(member, place=where)
+            entry, variant = names.find(member, place=where)
+            self._say_what_is_replaced(entry, where)
             return self._entry(entry, _nest(place, {}, origin, variant)), None
         name, condition = _name_and_condition(member, where)
         overrides = {key: value for key, value in member.items() if key not in _MEMBER_KEYS}
-        known = self.names.split(name)
+        known = names.split(name)
         if known is not None and not isinstance(member.get("task"), list):
-            return self._entry(self.entries[known[0]], _nest(place, overrides, origin, known[1])), condition
+            self._say_what_is_replaced(names.entries[known[0]], where)
+            return self._entry(names.entries[known[0]], _nest(place, overrides, origin, known[1])), condition
         if "group" in member:
             return [self._inline_group(name, member, place, origin)], condition
         if not _DEFINES_TASK & {*overrides, *place.overrides}:
-            self.names.find(name, place=where)  # raises: nothing here says what the task would be
+            names.find(name, place=where)  # raises: nothing here says what the task would be
         return [self._inline_task(name, overrides, place, origin)], condition
+
+    def _say_what_is_replaced(self, entry: Entry, where: str) -> None:
+        """A file beside a group goes before a registered name: a benchmark's name must not mislead."""
+        registered = self.entries.get(entry.name)
+        if registered is not None and registered.file != entry.file:
+            other = registered.file or f"the {registered.kind}"
+            warnings.warn(f"{where}{entry.name} is {entry.file}, not {other}", ConfigWarning, stacklevel=2)
 
     def _inline_group(self, name: str, member: dict[str, Any], place: _Place, origin: Origin | None) -> str:
         full = f"{place.groups[-1]}::{name}"
@@ -344,6 +387,22 @@ def _without_direct(inherited: Mapping[str, Any], loaded: LoadedFile, path: Path
         what = f"{path}: {', '.join(direct)} of a group apply to no member in lm-evaluation-harness 0.5"
         warnings.warn(f"{what}; `include: {{{direct[0]}: …}}` does", ConfigWarning, stacklevel=2)
     return {key: value for key, value in inherited.items() if key not in direct}
+
+
+def _weighed_in(config: GroupConfig, variant: tuple[str, ...]) -> GroupConfig:
+    """The group's weights, which its file gives by plain names, by the names that its members have in the variant."""
+    entries = config.aggregate_metric_list
+    if not variant or not any(entry.weights for entry in entries or ()):
+        return config
+    named = [
+        entry.model_copy(
+            update={"weights": {with_variant(name, variant): share for name, share in entry.weights.items()}}
+        )
+        if entry.weights
+        else entry
+        for entry in entries or ()
+    ]
+    return config.model_copy(update={"aggregate_metric_list": named})
 
 
 def _path_of(entry: Entry) -> Path:

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from assay.config import GroupConfig, Origin, TaskConfig
+from assay.config import GroupConfig, Origin, TaskConfig, as_one_name
 from assay.errors import ConfigError, UnknownName, did_you_mean
 from assay.tasks.index import Entry
 
@@ -34,11 +34,16 @@ class Names:
         """The entry, and what follows the name."""
         parts = self.split(name)
         if parts is None:
+            near = self._cut_at_a_comma(name) or did_you_mean(name, map(as_one_name, self.entries))
             raise UnknownName(
                 f"{place}there is no task, group or tag named {name!r}",
-                hint=did_you_mean(name, self.entries) or "`assay ls` lists them; --include_path adds a directory.",
+                hint=near or "`assay ls` lists them; --include_path adds a directory.",
             )
         return self.entries[parts[0]], parts[1]
+
+    def _cut_at_a_comma(self, name: str) -> str | None:
+        whole = next((each for each in self.entries if each.startswith((f"{name},", f"{name} "))), None)
+        return whole and f"Commas and spaces that are part of a name have a backslash before them: {as_one_name(whole)}"
 
     def split(self, name: str) -> tuple[str, tuple[str, ...]] | None:
         """The registered name, and what follows it: `@format` of lm-evaluation-harness 0.5, then `:variant` of ours."""
@@ -64,20 +69,21 @@ class Names:
 
 
 class FileVariant(NamedTuple):
-    """A task or group file, in a variant: `caps.yaml:gen`."""
+    """A task or group file, in a variant: `caps.yaml:gen`; or a member of a group file, `both.yaml::caps:gen`."""
 
     path: Path
     variant: tuple[str, ...]
+    members: tuple[str, ...] = ()
 
 
-def split_file(name: str) -> tuple[Path, tuple[str, ...]] | None:
+def split_file(name: str) -> FileVariant | None:
     """The file or directory that a name begins with, and what follows it: `caps.yaml:gen`, `my_tasks/@mcqa:5shot`."""
     for end in (len(name), *(match.start() for match in reversed([*re.finditer("[:@]", name)]))):
         path = Path(name[:end]).expanduser()
         # Not `path.is_dir()`, which fails below a directory that may not be entered.
         if name[:end] and (os.path.isdir(path) or os.path.isfile(path)):
-            _, _, variant = split_path(f"_{name[end:]}")
-            return path, variant
+            _, members, variant = split_path(f"_{name[end:]}")
+            return FileVariant(path, variant, tuple(members))
     return None
 
 

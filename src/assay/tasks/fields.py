@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeAlias, cast
 
 from assay.config import FunctionRef
+from assay.data import CorrectedDoc
 from assay.errors import ConfigError, DataError, did_you_mean
 from assay.instance import Doc
 from assay.templates import Template, compile_template
@@ -45,7 +46,16 @@ def text_field(value: Any, columns: Collection[str], *, has_choices: bool) -> Fi
 
 
 def target_field(value: Any, columns: Collection[str], *, has_choices: bool, renders_lists: bool = False) -> Field:
-    """`doc_to_target`: an answer, several of them, or the index of a choice."""
+    """`doc_to_target`: an answer, several of them, or the index of a choice; of a doc that an overlay corrects, what it says."""
+    published = _published_target(value, columns, has_choices=has_choices, renders_lists=renders_lists)
+
+    def target(doc: Doc) -> Any:
+        return doc.gold if isinstance(doc, CorrectedDoc) and doc.gold is not None else published(doc)
+
+    return target
+
+
+def _published_target(value: Any, columns: Collection[str], *, has_choices: bool, renders_lists: bool) -> Field:
     if isinstance(value, list):
         return _listed(value, renders=renders_lists)
     if isinstance(value, int):
@@ -172,6 +182,8 @@ def _literal(template: Template, name: str) -> Field:
         try:
             return ast.literal_eval(text)
         except (SyntaxError, ValueError) as error:
+            if text.isidentifier() and (near := did_you_mean(text, map(str, doc))) is not None:
+                raise DataError(f"{name} is {text!r}, which is neither a column nor a list", hint=near) from error
             raise DataError(
                 f"{name} renders to {text[:200]!r}, which is not a list",
                 hint="Make it end in a list, such as {{[a, b]}} or {{choices.text}}.",

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from assay.config import MAX_INCLUDES
 from assay.errors import ConfigError
 from assay.paths import assay_home
 from assay.tasks.scan import Facts, read_facts
@@ -77,8 +78,14 @@ def build_index(roots: Iterable[Path]) -> Index:
     return _load_index(snapshot) or _new_index(snapshot)
 
 
-def _new_index(snapshot: _Snapshot) -> Index:
-    reader = _Reader(snapshot, _load_facts(snapshot))
+def index_beside(file: Path) -> Index:
+    """The index of the files in the directory of a file, without those further down."""
+    folder = str(file.absolute().parent)
+    return _new_index(_Snapshot((folder,), (_walk(folder, most=1),)), is_cached=False)
+
+
+def _new_index(snapshot: _Snapshot, *, is_cached: bool = True) -> Index:
+    reader = _Reader(snapshot, _load_facts(snapshot) if is_cached else {})
     entries: dict[str, Entry] = {}
     for files in snapshot.files:
         for name, entry in _index_root(files, reader).items():
@@ -88,7 +95,8 @@ def _new_index(snapshot: _Snapshot) -> Index:
             entries[name] = entry
     entries |= _tags(entries)
     index = Index(entries, reader.broken, reader.nameless)
-    _save(snapshot, index, reader)
+    if is_cached:
+        _save(snapshot, index, reader)
     return index
 
 
@@ -102,6 +110,7 @@ class _Reader:
         self.nameless: list[str] = []
         self._cached = cached
         self._bases: dict[tuple[str, str], str] = {}
+        self._resolved: dict[str, Facts] = {}
 
     def read(self, path: str) -> Facts:
         if path in self.facts:
@@ -116,8 +125,13 @@ class _Reader:
     def resolve(self, path: str, above: tuple[str, ...] = ()) -> Facts:
         """Facts of a file with those of its includes below them, merged as the loader merges fields."""
         own = self.read(path)
-        if not own.include:
-            return own
+        if not own.include or len(above) > MAX_INCLUDES:
+            return own  # the loader refuses what includes each other without end
+        if path not in self._resolved:
+            self._resolved[path] = self._with_includes(path, own, above)
+        return self._resolved[path]
+
+    def _with_includes(self, path: str, own: Facts, above: tuple[str, ...]) -> Facts:
         task = group = output_type = tags = shots = dataset = description = style = None
         is_class, error = own.is_class, own.error
         folder = path.rpartition(os.sep)[0]
@@ -216,12 +230,13 @@ class _Snapshot:
 _MOST_FOLDERS = 20_000
 
 
-def _walk(root: str) -> list[tuple[str, Stamp]]:
+def _walk(root: str, *, most: int | None = None) -> list[tuple[str, Stamp]]:
+    """Files below a root with their stamps; of the first directories alone, if `most` says how many."""
     files: list[tuple[str, Stamp]] = []
     folders = [root]
     linked: set[str] = set()
     seen = 0
-    while folders:
+    while folders and seen != most:
         folder = folders.pop()
         seen += 1
         if seen > _MOST_FOLDERS:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from assay.config import ConfigWarning, GroupConfig, Origin, TaskConfig, add_lm_eval_root, add_task_root
-from assay.errors import ConfigError, UntrustedCode, did_you_mean
+from assay.errors import ConfigError, UnknownName, UntrustedCode, did_you_mean
 from assay.tasks.base import Task, worded
 from assay.tasks.expand import Expander
 from assay.tasks.expansion import Built, FileVariant, GroupSpec, ReadyConfig, split_file, split_path
-from assay.tasks.index import Entry, Index, build_index
+from assay.tasks.index import Entry, Index, build_index, index_beside
 from assay.tasks.python_tasks import read_python_tasks
 
 _SUFFIX = re.compile(r"([^:@]+)([:@].*)")
@@ -161,18 +161,23 @@ class TaskManager:
             self.entries, metadata=self.metadata, ready=self._ready, built=self._built, overrides=overrides
         )
         given = [names] if isinstance(names, str | Mapping) else names
-        targets = [[each] if isinstance(each, Mapping) else self._find(each, expander) for each in given]
-        roots = expander.expand([target for found in targets for target in found])
+        try:
+            targets = [[each] if isinstance(each, Mapping) else self._find(each, expander) for each in given]
+            roots = expander.expand([target for found in targets for target in found])
+        except UnknownName as error:
+            if not self.index.broken:
+                raise
+            listed = "; ".join([*self.index.broken.values()][:3])
+            raise UnknownName(error.message, hint=f"{error.hint} Files that cannot be read: {listed}") from error
         result = expander.result
         reached = {*result.tasks, *result.groups}
         if idle := [name for name in overrides if not any(_is_one(each, name) for each in reached)]:
             warnings.warn(f"overrides of {', '.join(idle)} apply to no task of the run", ConfigWarning, stacklevel=2)
         return Resolved(result.tasks, result.groups, roots, result.tags, result.sources, result.origins)
 
-    def is_plain(self, name: str, config: TaskConfig) -> bool:
+    def is_plain(self, name: str, config: TaskConfig, file: Path | None) -> bool:
         """Whether a config is that of the task's own file, not changed by any group."""
-        entry = self.entries.get(name)
-        built = None if entry is None else self._built.get((name, entry.path))
+        built = self._built.get((name, file))
         return built is not None and built[0] is config
 
     def match(self, pattern: str) -> list[str]:
@@ -202,12 +207,18 @@ class TaskManager:
         if expander.names.split(name) is not None:
             return [name]
         if (found := split_file(name)) is not None:
-            path, variant = found
+            path, variant, members = found
             if os.path.isdir(path):
+                if members:
+                    raise ConfigError(
+                        f"{name}: a directory has no members", hint="Name the group or its file before ::."
+                    )
                 return _in_variant(self._files(path, name, expander), variant)
+            path = path.resolve()
             if not self._is_known(path):
                 add_task_root(path.parent)
-            return _in_variant([path.resolve()], variant)
+                expander.add_beside(path.parent, index_beside(path).entries)
+            return [FileVariant(path, variant, members)] if members else _in_variant([path], variant)
         if any(sign in name for sign in "*?["):
             return self._fitting(name)
         if name.endswith((".yaml", ".yml")):

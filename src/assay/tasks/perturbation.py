@@ -1,4 +1,4 @@
-"""Perturbations: the same question with typos, in other case, with other spaces, words or order of choices.
+"""Perturbations: the same question with typos, in other case, with other spaces, words or order of choices, or no question at all.
 
 How a doc is perturbed depends on its content and on nothing else, so it is the same in every run. The doc itself stays as
 it was, and with it the hash by which two runs are paired: a perturbed run is compared with the clean one doc by doc.
@@ -219,6 +219,7 @@ PERTURBATIONS: dict[str, Perturbation] = {
     "whitespace": Perturbation(add_space, 0.1, on_spaces=True),
     "synonyms": Perturbation(synonym, 0.1),
     "choice_order": Perturbation(None, 1.0),
+    "blind": Perturbation(None, 1.0),
 }
 
 

@@ -140,12 +140,16 @@ class RequestOptions:
     samples: list[int] | None = None
     """Ids of the docs to send, in any order; an empty list sends none."""
     system_instruction: str | None = None
+    system: str | None = None
+    """In place of all system text that the run and the task have."""
     apply_chat_template: bool = False
     fewshot_as_multiturn: bool = False
     chat_template: ChatTemplate | None = None
     fewshot_seed: int | None = DEFAULT_FEWSHOT_SEED
     gen_kwargs: dict[str, Any] = field(default_factory=dict)
     repeats: int | None = None
+    prices: tuple[float, float] | None = None
+    """Of a million tokens of prompts, and of answers, where the model has prices: an agent may have a limit of cost."""
     only: Sequence[int] | None = None
     """Build requests for these of the docs alone, in this order, with the very shots they have where all are sent."""
 

@@ -27,7 +27,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from assay.config import (
     AggMetricConfig,
@@ -45,7 +45,7 @@ from assay.config import (
 )
 from assay.errors import AssayError, ConfigError
 from assay.tasks.base import Task
-from assay.tasks.base_task import BaseTask, hooked_config, is_worded_by_itself, unknown_attribute
+from assay.tasks.base_task import BaseTask, Hook, hooked_config, is_worded_by_itself, unknown_attribute
 from assay.tasks.expansion import GroupSpec, ReadyConfig
 from assay.tasks.languages import words_of
 from assay.tasks.questions import HookQuestions
@@ -93,6 +93,7 @@ _FIELDS = {
     "METRICS": "metric_list",
     "LANGUAGE": "language",
     "PERTURBATION": "perturbation",
+    "SHUFFLE_CHOICES": "shuffle_choices",
     "_get_raw_question": "doc_to_text",
     "_get_instruction_text": "doc_to_text",
     "_get_choices": "doc_to_choice",
@@ -297,12 +298,39 @@ def _config(cls: type[Any], name: str, subject: Any) -> TaskConfig:
         "perturbation": getattr(cls, "PERTURBATION", None),
         "unmodifiable_words": list(getattr(cls, "PERTURBATION_UNMODIFIABLE_WORDS", None) or []) or None,
         "metadata": {"subject": str(subject)} if subject is not None else {},
+        "shuffle_choices": getattr(cls, "SHUFFLE_CHOICES", None),
     }
     base = build_task_config({key: value for key, value in fields.items() if value is not None})
     styler = getattr(cls, "TASK_STYLER", None)
-    if styler is None or is_worded_by_itself(cls):
+    if styler is None:
         return hooked_config(base, cls)
-    return style_config(base, styler, HookQuestions(cls()))
+    return (
+        _worded_beside(base, cls, styler)
+        if is_worded_by_itself(cls)
+        else style_config(base, styler, HookQuestions(cls()))
+    )
+
+
+_NOT_WORDS = ("output_type", "target_delimiter", "generation_kwargs", "form_stops")
+"""What a styler settles beside the words of a doc."""
+
+
+def _worded_beside(base: TaskConfig, cls: type[Any], styler: TaskStyler) -> TaskConfig:
+    """A class that words some of a doc itself: what it does not say is the styler's, also how an answer is written and read.
+
+    An answer is compared with a ground truth of the class's own as it is written.
+    """
+    hooked = hooked_config(base, cls)
+    task = cast(Hook, hooked.doc_to_text).task
+    if str(task.RESPONSE_TYPE) != str(styler.response_type):
+        return hooked
+    # The hooks give choices in their order already.
+    styled = style_config(base.override(shuffle_choices=False), styler, HookQuestions(task))
+    kept = (
+        _NOT_WORDS if type(task)._get_ground_truth is not BaseTask._get_ground_truth else (*_NOT_WORDS, "filter_list")
+    )
+    shots = hooked.fewshot_config.model_copy(update={"target_delimiter": styled.target_delimiter})
+    return hooked.override(**{name: getattr(styled, name) for name in kept}, fewshot_config=shots)
 
 
 def _import(path: Path) -> ModuleType:

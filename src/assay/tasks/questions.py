@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from assay.data import CorrectedDoc
 from assay.errors import DataError
 from assay.instance import Doc
 from assay.tasks.fields import choice_field, target_field, text_field
@@ -54,6 +55,8 @@ class HookQuestions:
 
     def __call__(self, doc: Doc) -> Question:
         question, choices = self.task._get_raw_question(doc), list(self.task._get_choices(doc))
+        if isinstance(doc, CorrectedDoc) and doc.gold is not None:
+            return checked(Question(question, choices, index_of(doc.gold, choices)))
         return checked(Question(question, choices, self.task._get_correct_index(doc)))
 
 
@@ -235,6 +238,15 @@ def derive_question(text: str, choices: Sequence[str], correct_index: int) -> Qu
     if all(len(choice.strip(" ().")) == 1 for choice in choices) and (listed := _listed(body, choices)):
         question = question._replace(text=listed[0], choices=listed[1], asks=True)
     return question._replace(has_prefix=not prefixes and _INNER_PREFIX.search(question.text) is not None)
+
+
+def without_question(text: str, choices: Sequence[str]) -> str:
+    r"""What a task shows, without the question in it: cues, and choices where they are listed, stay.
+
+    >>> without_question("Question: Why?\nAnswer:", ["x", "y"]), without_question("Why?\nA. x\nB. y\nAnswer:", ["A", "B"])
+    ('Question: \nAnswer:', 'A. x\nB. y\nAnswer:')
+    """
+    return text.replace(derive_question(text, choices, 0).text, "", 1).lstrip()
 
 
 def _listed(body: str, labels: Sequence[str]) -> tuple[str, list[str]] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.config import TaskConfig, what_failed
-from assay.data import DataSource, Docs, as_dataset, columns_of, iter_docs, seeded_globals
+from assay.data import CorrectedDoc, DataSource, Docs, as_dataset, columns_of, iter_docs, seeded_globals
 from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc
 from assay.tasks.fields import (
@@ -158,9 +158,13 @@ class TaskDocs:
     # With `multiple_inputs` the fields of the file change places, once and here: the text is the index of the right
     # context, the choices are the contexts, and the target is the continuation, as files for 0.4 write it.
     def doc_to_text(self, doc: Doc) -> Any:
+        if isinstance(doc, CorrectedDoc) and doc.gold is not None and self.multiple_input:
+            return doc.gold
         return self._text(doc)
 
     def doc_to_target(self, doc: Doc) -> Any:
+        if isinstance(doc, CorrectedDoc) and self.multiple_input:  # the target is what all contexts go on with
+            doc = CorrectedDoc(doc, doc.published)
         return self._target(doc)
 
     def doc_to_choice(self, doc: Doc) -> list[str]:

@@ -18,6 +18,7 @@ from assay.data import doc_hash
 from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
 from assay.tasks.answer_styles import CoTStyle, GenerateStyle
+from assay.tasks.base_task import Hook
 from assay.tasks.perturbation import choice_order, is_perturbation, perturbed_text, read_perturbation
 from assay.tasks.positions import ShuffledQuestions
 from assay.tasks.questions import NO_GOLD, FieldQuestions, Question, require_gold
@@ -151,8 +152,10 @@ class PerturbedQuestions:
 
     def __call__(self, doc: Doc) -> Question:
         question, seed = self.questions(doc), doc_hash(doc)
-        changed = question._replace(text=perturbed_text(question.text, self.specs, seed, self.keep))
-        if not any(read_perturbation(spec)[0] == "choice_order" for spec in self.specs):
+        names = {read_perturbation(spec)[0] for spec in self.specs}
+        text = "" if "blind" in names else perturbed_text(question.text, self.specs, seed, self.keep)
+        changed = question._replace(text=text)
+        if "choice_order" not in names:
             return changed
         order = choice_order(len(question.choices), seed)
         choices = [question.choices[i] for i in order]
@@ -279,7 +282,8 @@ def clean_questions(questions: Questions) -> Questions:
 
 def shuffle_of(config: TaskConfig) -> ShuffledQuestions | None:
     """What settles the order of a task's choices; None where they stand as they are in the docs."""
-    questions = config.doc_to_text.questions if isinstance(config.doc_to_text, StyledField) else None
+    words = config.doc_to_text
+    questions = words.questions if isinstance(words, StyledField | Hook) else None
     while isinstance(questions, LastDoc | PerturbedQuestions):
         questions = questions.questions
     return questions if isinstance(questions, ShuffledQuestions) else None
@@ -293,6 +297,11 @@ def check_perturbation(config: TaskConfig) -> TaskConfig:
             raise ConfigError(
                 f"task {config.task}: choice_order needs a task that a styler words",
                 hint=f"For example: {config.task.partition(':')[0]}:mc:choice_order.",
+            )
+        if name == "blind" and (config.doc_to_choice is None or config.class_ is not None):
+            raise ConfigError(
+                f"task {config.task} has no choices, so nothing is left without its questions",
+                hint="blind is for tasks with doc_to_choice.",
             )
         if name == "synonyms":
             perturbed_text("word", ["synonyms(1.0)"], "")  # raises where WordNet is missing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from assay.errors import AssayError, ConfigError, DataError
 from assay.instance import Doc, Instance, is_chat
 from assay.instance import Message as ChatMessage
 from assay.request_types import LABEL_LOGPROBS, REQUEST_TYPES
+from assay.results import Trajectory, fold_trajectories, is_folded
 from assay.scoring import gold_indices
 from assay.tasks.base import Task
 from assay.tasks.fields import Field, text_field
@@ -257,10 +258,10 @@ class ConversationTask(GenerateTask):
 
     def check_options(self, options: RequestOptions) -> None:
         repeats = options.repeats or self.config.repeats
-        if repeats > 1:
+        if repeats > 1 and self.scorer.wants_every_turn:
             raise ConfigError(
-                f"task {self.task_name}: a conversation cannot be drawn {repeats} times in one run",
-                hint="Leave repeats at 1, and run it again with another seed for more draws.",
+                f"task {self.task_name}: its scorer looks at every turn, but of {repeats} draws only last answers are scored",
+                hint="Leave repeats at 1, or score the last answer.",
             )
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
@@ -271,7 +272,42 @@ class ConversationTask(GenerateTask):
             instance.note["said"] = question
         return requests
 
+    def trajectories(self, requests: DocRequests) -> list[DocRequests]:
+        if requests.instances[0].repeats == 1:
+            return [requests]
+        begun: ConversationState = requests.state
+        draws = []
+        for draw in range(requests.instances[0].repeats):
+            instances = [replace(each, repeats=1, draw=draw, note=dict(each.note)) for each in requests.instances]
+            one = DocRequests(requests.doc_id, requests.doc, requests.target, instances)
+            one.state = ConversationState(begun.options, begun.shots, [*begun.sent])
+            draws.append(one)
+        return draws
+
+    def fold(self, requests: DocRequests, trajectories: Sequence[DocRequests]) -> None:
+        fold_trajectories(
+            requests.instances[0], [self._trajectory(each, draw) for draw, each in enumerate(trajectories)]
+        )
+
+    def _trajectory(self, requests: DocRequests, draw: int) -> Trajectory:
+        instances = requests.instances
+        failure = next((each.failure for each in instances if each.failure), None)
+        if failure is not None or not instances[-1].resps:
+            return Trajectory(ended="failed", reason=failure or "it was not finished", draw=draw)
+        counted = [each.responses[0].tokens for each in instances if each.responses and each.responses[0]]
+        tokens = [each for each in counted if each is not None]
+        return Trajectory(
+            answer=instances[-1].resps[0],
+            ended="answered",
+            conversation=tuple(ChatMessage.from_dict(message) for message in self._history(requests)),
+            steps=len(instances),
+            tokens=(sum(prompt for prompt, _ in tokens), sum(answer for _, answer in tokens)),
+            draw=draw,
+        )
+
     def next_requests(self, requests: DocRequests) -> list[Instance]:
+        if is_folded(requests.instances[0]):  # as an earlier run stored it
+            return []
         state: ConversationState = requests.state
         last = requests.instances[-1]
         if last.failure is not None:
@@ -289,6 +325,7 @@ class ConversationTask(GenerateTask):
             raise self._with_doc(error, requests.doc_id, requests.doc) from error
         for idx, instance in enumerate(made, len(requests.instances)):
             instance.idx, instance.doc_id, instance.task_name = idx, requests.doc_id, self.task_name
+            instance.draw = last.draw
             instance.note["said"] = "\n\n".join(message["content"] for message in turn)
         return made
 

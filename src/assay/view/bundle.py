@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any
 
 from assay.errors import ConfigError
 from assay.finished import Run, open_run
+from assay.scratch import scratch_directory
 from assay.show import PALETTE_FILE
 from assay.view.analysis_pages import analysis_page
 from assay.view.background import SMALL
@@ -34,8 +34,8 @@ def write_bundle(directories: Sequence[Path], target: Path, *, samples: int = 20
     if target.exists() and any(target.iterdir()):
         raise ConfigError(f"{target} is not empty", hint="Use a new directory for the bundle.")
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="assay-bundle-") as scratch:
-        site = Site(directories, Path(scratch))
+    with scratch_directory("bundle") as scratch:
+        site = Site(directories, scratch)
         try:
             return _Bundle(site, target, samples, trend).write()
         finally:

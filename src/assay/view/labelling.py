@@ -27,7 +27,8 @@ from starlette.staticfiles import StaticFiles
 from assay.errors import ConfigError
 from assay.finished import stored_questions
 from assay.results import RunDirectory, RunResult
-from assay.scoring import label_rows, scale_from_json
+from assay.scoring import label_rows, read_rows, scale_from_json
+from assay.view.gold_items import GoldItem
 from assay.view.render import render
 from assay.view.security import RequestGuard
 from assay.view.server import LINKS, LOOPBACK_NAMES, listen, palette, static_directory
@@ -50,6 +51,20 @@ class Item:
     def key(self) -> tuple[str, str]:
         return self.doc_hash, self.answer_hash
 
+    about = "The judge's verdicts are hidden."
+    after = "Score the run again with --labels FILE, or look at assay judge check RUN."
+
+    @property
+    def buttons(self) -> list[tuple[str, str, str]]:
+        """Key, verdict and words."""
+        keys = [*map(str, range(1, 10)), "0"]
+        return [(keys[i] if i < len(keys) else "", choice, choice) for i, choice in enumerate(self.choices)]
+
+    @property
+    def asks_for(self) -> str:
+        """What may be typed in place of a button."""
+        return "" if self.choices else f"Verdict ({', '.join(map(str, self.allowed.get('points', ()))) or 'a grade'})"
+
     @property
     def choices(self) -> list[str]:
         """Verdicts with a key each: named ones, or whole grades."""
@@ -59,8 +74,15 @@ class Item:
             return [f"{grade:g}" for grade in range(int(self.allowed["low"]), int(self.allowed["high"]) + 1)]
         return []
 
-    def row(self, verdict: str) -> dict[str, str]:
+    def row(self, verdict: str) -> dict[str, Any] | None:
+        """The line of the label file; None where the scale has no such verdict."""
+        if scale_from_json(self.allowed).read(verdict) is None:
+            return None
         return {"task": self.task, "doc_hash": self.doc_hash, "answer_hash": self.answer_hash, "verdict": verdict}
+
+    @staticmethod
+    def given(path: Path) -> list[dict[str, Any]]:
+        return list(label_rows(path))
 
 
 def draw_items(run: RunDirectory, n: int, tasks: Sequence[str] = ()) -> list[Item]:
@@ -107,27 +129,36 @@ def _prompt(question: dict[str, Any]) -> str:
 class LabelBook:
     """The labels of a run, in its directory; each is on disk before the next answer is shown."""
 
-    def __init__(self, path: Path, items: Sequence[Item]) -> None:
+    def __init__(self, path: Path, items: Sequence[Item | GoldItem]) -> None:
         self.path, self.items = path, list(items)
-        self.given = list(label_rows(path)) if path.exists() else []
+        given = items[0].given(path) if path.exists() and items else []
+        written = [row for _, row in read_rows(path, "labels", "")] if path.exists() else []
+        self.others = [row for row in written if row not in given]
+        """Labels of another kind in the same file: they stay."""
+        # In a larger draw each doc stands for fewer.
+        weights = {item.doc_hash: item.weight for item in items if isinstance(item, GoldItem)}
+        self.given = [
+            {**row, "weight": round(weights[row["doc_hash"]], 6)} if row["doc_hash"] in weights else row
+            for row in given
+        ]
 
     @property
     def done(self) -> set[tuple[str, str]]:
-        return {(row["doc_hash"], row["answer_hash"]) for row in self.given}
+        return {(row["doc_hash"], row.get("answer_hash", "")) for row in self.given}
 
-    def next_item(self) -> Item | None:
+    def next_item(self) -> Item | GoldItem | None:
         done = self.done
         return next((item for item in self.items if item.key not in done), None)
 
-    def find(self, doc_hash: str, answer_hash: str) -> Item | None:
+    def find(self, doc_hash: str, answer_hash: str) -> Item | GoldItem | None:
         return next((item for item in self.items if item.key == (doc_hash, answer_hash)), None)
 
-    def give(self, item: Item, verdict: str) -> bool:
-        """False where the scale has no such verdict."""
-        if scale_from_json(item.allowed).read(verdict) is None:
+    def give(self, item: Item | GoldItem, verdict: str) -> bool:
+        """False where there is no such verdict."""
+        if (row := item.row(verdict)) is None:
             return False
         if item.key not in self.done:
-            self.given.append(item.row(verdict))
+            self.given.append(row)
             self._write()
         return True
 
@@ -139,7 +170,7 @@ class LabelBook:
 
     def _write(self) -> None:
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
-        partial.write_text("".join(json.dumps(row) + "\n" for row in self.given), encoding="utf-8")
+        partial.write_text("".join(json.dumps(row) + "\n" for row in (*self.others, *self.given)), encoding="utf-8")
         os.replace(partial, self.path)
 
 
@@ -148,7 +179,14 @@ def create_label_app(book: LabelBook, secret: str) -> RequestGuard:
 
     def show(request: Request, problem: str = "") -> Response:
         item = book.next_item()
-        context = {"item": item, "path": path, "done": len(book.given), "all": len(book.items), "problem": problem}
+        context = {
+            "item": item,
+            "first": book.items[0],
+            "path": path,
+            "done": len(book.given),
+            "all": len(book.items),
+            "problem": problem,
+        }
         return HTMLResponse(render("label.html", link=LINKS, **context))
 
     async def give(request: Request) -> Response:
@@ -156,7 +194,7 @@ def create_label_app(book: LabelBook, secret: str) -> RequestGuard:
         if form.get("back"):
             book.take_back()
             return RedirectResponse(f"/{secret}", 303)
-        item = book.find(str(form.get("doc")), str(form.get("answer")))
+        item = book.find(str(form.get("doc")), str(form.get("answer", "")))
         if item is None or not book.give(item, str(form.get("verdict", ""))):
             return show(request, "That is not a verdict on this scale.")
         return RedirectResponse(f"/{secret}", 303)

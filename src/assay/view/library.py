@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.errors import ConfigError
-from assay.finished import RUN_FORMATS, export_run, readable_formats
+from assay.finished import RUN_FORMATS, export_run, read_scores, readable_formats
 from assay.results import RunResult, TableRow, rows_of
 from assay.run import Counts
 from assay.show import marks_of
-from assay.view.untrusted import blaming, fitting, parse_result, read_json, require_plain_files, with_finite_tree
+from assay.view.untrusted import blaming, parse_result, read_json, require_plain_files
 
 T = TypeVar("T")
 
@@ -225,11 +225,9 @@ def _modified(path: Path) -> float:
 def read_foreign_scores(run: RunEntry) -> RunResult:
     """The numbers of a run of another harness."""
     row = RUN_FORMATS[run.kind]
-    assert row.read is not None
     with blaming(run.path):
         require_plain_files(run.path, run.root)
-        result = row.read(run.path).result if row.scores is None else row.scores(run.path)
-        return with_finite_tree(fitting(result, run.path.stem))
+        return read_scores(run.path, run.kind, row)
 
 
 def find_runs(root: Path) -> Iterator[RunEntry]:

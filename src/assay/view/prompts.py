@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
 from assay.instance import Message, is_chat
-from assay.results import kept_arguments, unpack_arguments
+from assay.results import TOOK, kept_arguments, unpack_arguments
 
 Request = Sequence[Any]
 """The arguments of one request."""
@@ -32,6 +32,8 @@ class Turn:
     pictures: tuple[Picture, ...] = ()
     calls: tuple[Any, ...] = ()
     """Of tools, that an assistant's turn asks for."""
+    took: Mapping[str, float] = field(default_factory=dict)
+    """Tokens and seconds, as far as they are known of this turn alone."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,18 @@ def turn_of(context: Any) -> Turn | None:
 def turn_of_message(message: Message) -> Turn:
     parts = () if isinstance(message.content, str) else tuple(message.content)
     pictures = tuple(picture for part in parts for picture in _pictures(part))
-    return Turn(str(message.role), message_text(message), pictures, message.tool_calls)
+    told = message.more.get(TOOK)
+    spent = told.items() if isinstance(told, Mapping) else ()
+    took = {name: value for name, value in spent if isinstance(value, int | float)}
+    return Turn(str(message.role), message_text(message), pictures, message.tool_calls, took)
 
 
 def _pictures(part: Any) -> Iterator[Picture]:
     if isinstance(part, Mapping) and "image" in str(part.get("type", "")):
         given = part.get("image_url", part.get("image", part.get("source")))
-        yield picture(given.get("url", given.get("data")) if isinstance(given, Mapping) else given)
+        if isinstance(given, Mapping):
+            given = next((given[name] for name in ("url", "data", "path") if given.get(name)), "")
+        yield picture(given)
 
 
 def pictures_of(requests: Sequence[Request]) -> Iterator[Picture]:
@@ -156,7 +163,13 @@ def message_text(message: Message) -> str:
     if isinstance(message.content, str):
         return message.content
     parts = [part if isinstance(part, Mapping) else {"text": str(part)} for part in message.content]
-    return " ".join(str(part["text"]) if "text" in part else f"[{part.get('type', 'part')}]" for part in parts)
+    return " ".join(map(_part_text, parts))
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    if part.get("type") == "reasoning":
+        return f"[reasoning] {part.get('reasoning') or part.get('summary') or '(not told)'}\n\n"
+    return str(part["text"]) if "text" in part else f"[{part.get('type', 'part')}]"
 
 
 def split_prompt(context: str, shots: int, delimiter: str = "\n\n") -> PromptParts:

@@ -95,11 +95,13 @@ def when(stamp: float | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """
-    >>> duration(0.42), duration(75), duration(4000), duration(None)
-    ('0.4 s', '1 min 15 s', '1 h 6 min', '–')
+    >>> duration(0.42), duration(0.01), duration(75), duration(4000), duration(None)
+    ('0.4 s', '< 0.1 s', '1 min 15 s', '1 h 6 min', '–')
     """
     if seconds is None or not math.isfinite(seconds):
         return "–"
+    if 0 < seconds < 0.05:
+        return "< 0.1 s"
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

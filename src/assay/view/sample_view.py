@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.errors import AssayError
-from assay.instance import Message
 from assay.metrics import plain
-from assay.results import LABEL_COLUMN, numbers_of
+from assay.results import LABEL_COLUMN, TRAJECTORY, numbers_of, trajectory_in
 from assay.view.cells import as_list, as_text, item_at, likelihood_pair, read_cell, response_tokens
 from assay.view.choices import ChoiceView, choices_of, with_picks
+from assay.view.conversations import conversation_of
 from assay.view.database import SampleRecord
 from assay.view.prompts import (
     Picture,
@@ -24,7 +24,6 @@ from assay.view.prompts import (
     prompt_of,
     requests_of,
     turn_of,
-    turn_of_message,
 )
 from assay.view.questions import OtherQuestion, questions_of
 
@@ -94,6 +93,11 @@ class SampleView:
     def is_conversation(self) -> bool:
         """Whether the responses answer one another's turns, rather than one prompt."""
         return any(response.turn is not None for response in self.responses)
+
+    @property
+    def conversations(self) -> tuple[tuple[Turn, ...], ...]:
+        """Of each draw."""
+        return tuple(response.conversation for response in self.responses)
 
     @property
     def target_text(self) -> str:
@@ -207,15 +211,19 @@ def responses_of(
                         reasoning_tokens=more.get("reasoning_tokens"),
                         refusal=as_text(more.get("refusal") or ""),
                         model=as_text(more.get("model") or ""),
-                        more=more["more"] if isinstance(more.get("more"), dict) else {},
-                        conversation=tuple(
-                            turn_of_message(Message.from_dict(turn))
-                            for turn in as_list(more.get("conversation"))
-                            if isinstance(turn, dict) and "role" in turn
-                        ),
+                        more=facts_of(more),
+                        conversation=conversation_of(more),
                     )
                 )
     return tuple(texts)
+
+
+def facts_of(extras: Mapping[str, Any]) -> dict[str, Any]:
+    """What else came with an answer; of a trajectory all but what was said, which is shown step by step."""
+    more = extras.get("more")
+    rest = {key: value for key, value in more.items() if key != TRAJECTORY} if isinstance(more, dict) else {}
+    own = {key: value for key, value in trajectory_in(extras).items() if key not in ("conversation", "calls")}
+    return rest | own
 
 
 def likelihoods_of(requests: Sequence[Request], responses: Any) -> tuple[dict[str, Any], ...]:

@@ -6,7 +6,6 @@ import ipaddress
 import logging
 import secrets
 import socket
-import tempfile
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from assay.errors import AssayError, ConfigError, install_hint
+from assay.scratch import scratch_directory
 from assay.show import PALETTE_FILE
 from assay.view import downloads
 from assay.view.analysis_pages import PAGES, analysis_page
@@ -312,8 +312,8 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     secret = f"{'&' if '?' in first else '?'}token={token}" if token else ""
     address = f"http://{shown}:{listener.getsockname()[1]}{first}{secret}"
-    with tempfile.TemporaryDirectory(prefix="assay-view-") as scratch:
-        app = create_app(directories, scratch=Path(scratch), host=host, token=token)
+    with scratch_directory("view") as scratch:
+        app = create_app(directories, scratch=scratch, host=host, token=token)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
         ready(address)
         if open_browser:

@@ -18,6 +18,7 @@ from assay.results import (
     rows_of,
 )
 from assay.show import Axis, Whisker
+from assay.view.conversations import two_ways
 from assay.view.database import SAMPLES, SampleRecord
 from assay.view.library import RunEntry
 from assay.view.notes import LONGEST_TAG, Note
@@ -132,7 +133,7 @@ def card(row: TableRow, at: TaskPlace, health: Health) -> dict[str, Any]:
     score = at.node.scores[row.key]
     axis = Axis.around(each.estimate for each in rows_of(at.result) if each.metric == row.metric)
     return {
-        "whisker": Whisker.of(row.estimate, axis, reference=row.chance),
+        "whisker": Whisker.of(row.estimate, axis, reference=row.chance, ticks=row.floors),
         "row": row,
         "estimate": row.estimate,
         "marks": health.filter_marks(row.filter),
@@ -271,6 +272,7 @@ def sample_page(site: Site, run_id: str, task: str, doc_id: int, params: Mapping
     query = asked_query(site, at, params, own)
     other, file = other_file(site, params, task)
     twin = None if other is None or file is None else twin_of(site, other, file, task, rows[0])
+    sample = present(rows, at.config, at.shots)
     position = whole(params.get("at"), -1, -1, 10**9) if "at" in params else None
     if position is not None and position >= 0:
         neighbours = {
@@ -280,8 +282,9 @@ def sample_page(site: Site, run_id: str, task: str, doc_id: int, params: Mapping
     else:
         neighbours = neighbours_by_id(site, own, doc_id)
     return base(site, at) | {
-        "sample": present(rows, at.config, at.shots),
+        "sample": sample,
         "twin": twin,
+        "ways": () if twin is None else two_ways(sample.conversations, twin.conversations),
         "twin_run": None if other is None else site.library.summary(other),
         "query": query,
         "params": url_params(query, other, own),

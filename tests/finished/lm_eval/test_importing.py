@@ -83,7 +83,7 @@ def test_an_interval_of_a_few_docs_is_ours_not_a_normal_one(
     )
     assert found.estimate.method.endswith("(assay, from samples)")
     assert found.lm_eval_stderr == 0.25, "what was reported is kept beside it"
-    assert "1 of 1 task scores were computed by Assay" in result.notes[-1]
+    assert result.notes[-1] == "error bars were computed by Assay from the samples"
 
 
 @pytest.mark.parametrize("weight_by_size", [True, False])

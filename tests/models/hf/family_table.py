@@ -1,4 +1,4 @@
-"""The table of families in docs/models.md: which way each is computed.
+"""The table of families in docs/measured/local-models.md: which way each is computed.
 
     python -m tests.models.hf.family_table
 
@@ -17,7 +17,7 @@ from tests.models.hf.families import FAMILIES, build
 from assay.models.hf.attention import Attention
 from assay.models.hf.selfcheck import self_check
 
-DOCS = Path(__file__).parents[3] / "docs" / "models.md"
+DOCS = Path(__file__).parents[3] / "docs" / "measured" / "local-models.md"
 WAYS = ("tree", "state", "batch")
 _HEAD = "| way | families | model types |\n|---|---|---|\n"
 _ROW = re.compile(r"\| (tree|state|batch) \| \d+ \| (.*) \|")

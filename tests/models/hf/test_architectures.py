@@ -1,7 +1,7 @@
 """Whatever the family and the precision: the way that the self-check chooses gives what plain scoring gives.
 
 `make test` holds every 17th cell of the grid (family × precision × attention), which has no factor in common with the six cells
-of a family, so that each of them comes up; `make test-wide` the whole of it. Which way that is says the table in docs/models.md.
+of a family, so that each of them comes up; `make test-wide` the whole of it. Which way that is says the table in docs/measured/local-models.md.
 """
 
 from __future__ import annotations

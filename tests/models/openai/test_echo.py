@@ -71,6 +71,11 @@ def test_pieces_of_two_characters_with_the_border_between_them_cannot_be_told_ap
     assert beyond("a😀é b", 1, texts, sums(texts)) == ["�", "�", "�", " b"]
 
 
+def test_a_token_of_the_prompt_is_not_taken_for_a_special_where_pieces_could_lie_in_two_ways() -> None:
+    texts = [" é", " ", "�", "�"]
+    assert beyond(" é é", 1, texts, [-1] * 4) is None
+
+
 @pytest.mark.parametrize(
     "texts",
     [

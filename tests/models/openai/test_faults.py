@@ -158,7 +158,7 @@ def test_a_server_that_answers_with_nothing_but_garbage_stops_the_run(count: int
     """Also where it is the last request that says so."""
     with FaultyServer(lambda seen, body: "garbage") as server:
         model = connect(server, max_retries=0)
-        with pytest.raises(ModelError, match="8 requests in a row"):
+        with pytest.raises(ModelError, match=r"\b8 requests"):
             list(model.stream("generate_until", generations(count), [0] * count))
         model.close()
 
@@ -177,7 +177,7 @@ def test_a_server_that_takes_no_connection_for_long_is_gone() -> None:
         url = server.url
     settings = Settings(f"{url}/completions", {}, max_retries=1000, backoff=0.01, gone_after=0.2)
     transport = Transport(settings)
-    with pytest.raises(ModelError, match=r"not accepted a connection for 0\.2 s"):
+    with pytest.raises(ModelError, match=r"connection for 0\.2 s"):
         list(transport.send_all([Job({}, dict)] * 3))
     transport.close()
 

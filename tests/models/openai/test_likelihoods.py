@@ -72,7 +72,7 @@ def test_a_server_without_echo_is_found_out_with_one_question() -> None:
 def test_a_server_that_refuses_echo_is_found_out_too() -> None:
     with FaultyServer(lambda seen, body: "400" if body.get("echo") else None) as server:
         model = connect(server)
-        with pytest.raises(ModelError, match=r"no log-probabilities of the prompt.*fault 400"):
+        with pytest.raises(ModelError, match=r"log-probabilities.*fault 400"):
             model.loglikelihood(pairs(50))
         model.close()
 

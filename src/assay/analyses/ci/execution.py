@@ -11,18 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.analyses.ci.rules import RuleEvidence, decide
+import numpy as np
+
+from assay.analyses.ci.rules import RuleEvidence, decide, floor_checks
 from assay.analyses.compare import CompareOptions, Comparison, compare_runs, repeatable_aggregation
 from assay.analyses.gate import GateCheck, GateReport, noise_note
 from assay.analyses.noise_file import NoiseFile
 from assay.config import CIConfig, CIRule, RunConfig
+from assay.data import doc_hash
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.evaluation import evaluate
 from assay.finished import Columns, DocColumn, Run, open_run
 from assay.models import CostReached
 from assay.results import MetricKey, matching, sanitize
 from assay.run import Cell, draw_units, manager_for, model_for, units_of
-from assay.stats import GateResult
+from assay.stats import GateResult, content_key
+from assay.tasks import Task
 
 FIRST_LOOK = 32
 TRIAL = 8
@@ -106,6 +110,8 @@ def plan_ci(config: CIConfig, path: Path, *, record: bool = False) -> CIPlan:
         units = units_of(task, ids)
         docs[name] = AskedDocs(tuple(draw_units(ids, units, len(ids), f"{SEED}:{name}")), units)
     baseline = None if record else _baseline(config, here, path)
+    if baseline is not None:
+        _require_shared_docs(config, baseline, loaded.tasks, path)
     noise = None if config.noise is None else NoiseFile.load(here / config.noise)
     return CIPlan(config, models, docs, baseline, noise, here / config.output)
 
@@ -144,6 +150,20 @@ def _baseline(config: CIConfig, here: Path, path: Path) -> Run | None:
     if needing:
         baseline.require("samples")
     return baseline
+
+
+def _require_shared_docs(config: CIConfig, baseline: Run, tasks: Mapping[str, Task], path: Path) -> None:
+    """A baseline on other data is known before anything is asked; docs are paired by content."""
+    for rule in config.rules:
+        for name in tasks if rule.task is None else [rule.task]:
+            if rule.needs_baseline and name in baseline.tasks and (columns := baseline.columns(name)):
+                theirs = next(iter(columns.values())).docs
+                ours = np.array([content_key(doc_hash(doc)) for doc in tasks[name].eval_docs], dtype=np.uint64)
+                if not np.isin(theirs, ours).any():
+                    raise ConfigError(
+                        f"{path}: the baseline {baseline.path} ({baseline.format}) has none of the docs of {name}",
+                        hint="`assay ci --record` makes one. Docs are the same where their fields are; some harnesses log other fields.",
+                    )
 
 
 def record_baseline(plan: CIPlan, *, progress: Callable[[], Any]) -> Path:
@@ -222,16 +242,15 @@ class _Looks:
             latest = found
             self.rate = (time.monotonic() - began) / max(1, sum(self.sent.values()) - before)
             checks = self._checks(latest, last=False)
-            opened = sum(check.outcome == "cannot tell" for check in checks)
+            opened = sum(check.outcome == "cannot tell" for check in checks) + len(self.plan.config.floors)
             docs = ", ".join(f"{task} {count:,}" for task, count in self.sent.items())
-            self.notify(
-                f"{self.name}: look {look} at {docs} docs: {len(checks) - opened} of {len(checks)} rules decided"
-            )
+            decided = sum(check.outcome != "cannot tell" for check in checks)
+            self.notify(f"{self.name}: {decided} of {len(checks)} rules decided after {docs} docs")
             if not opened:
                 break
         if latest is None:
             return GateReport(tuple(self._unasked()), (f"the budget of {self.ended_by} allows no doc",))
-        checks = self._checks(latest, last=True)
+        checks = [*self._checks(latest, last=True), *floor_checks(self.plan.config, latest)]
         return GateReport(tuple(checks), tuple(self._notes(latest)), self._comparisons(latest))
 
     def _notes(self, latest: Run) -> Iterator[str]:
@@ -293,7 +312,10 @@ class _Looks:
         return enough and sum(sizes.values()) >= WORTHWHILE * sum(self.sent[task] for task in sizes)
 
     def _is_open(self, task: str) -> bool:
-        return any((task, rule.text) not in self.decided for rule in self.plan.rules_of(task))
+        """Floors are looked at once, on all docs that the budget allows."""
+        return bool(self.plan.config.floors) or any(
+            (task, rule.text) not in self.decided for rule in self.plan.rules_of(task)
+        )
 
     def _ask(self, sizes: Mapping[str, int], look: int) -> Run | None:
         """None where the cost does not allow these docs, nor the first half of them, nor the first quarter …
@@ -316,7 +338,7 @@ class _Looks:
     def _answered(self, sizes: Mapping[str, int], look: int) -> Run:
         samples = {task: docs.first(sizes.get(task, self.sent[task])) for task, docs in self.plan.docs.items()}
         where = self.plan.root / sanitize(self.name) / f"look-{look}"
-        run = self.run_config
+        run = self.run_config.model_copy(update={"floors": [*self.plan.config.floors]})
         if self.most_cost is not None:
             run = run.model_copy(update={"max_cost": max(0.0, self.most_cost - self.cost)})
         _evaluate(run, {task: sorted(ids) for task, ids in samples.items()}, where, self.lm, self.progress)

@@ -95,34 +95,27 @@ def _prospect(plan: CIPlan, task: str, rule: CIRule) -> Prospect:
 def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, same: int | None, shows: float) -> str:
     enough = needed is not None and needed <= n
     takes = (
-        "no number of docs would be enough: it lies at the limit, or serving noise hides it"
+        "would not be decided by any number of docs: it lies at the limit, or serving noise hides it"
         if needed is None
-        else f"it takes about {needed:,}"
+        else f"needs about {needed:,} docs to pass"
     )
     if rule.kind == "not worse":
-        told = f"{n:,} docs can tell a loss of {rule.limit + shows:.3f} or more from the allowed {rule.limit:g}"
+        told = f"{n:,} docs show a loss of {rule.limit + shows:.3f} or more to be over {rule.limit:g}"
         if enough:
             return f"{told}; a model that is as good passes"
         if same is None:
-            return f"{told}; a model that is as good is likely undecided: {takes}"
-        alike = "passes" if same <= n else f"takes {same:,}"
-        return (
-            f"{told}; a model with the same answers {alike}, "
-            f"one that is as good with other answers is likely undecided: {takes}"
-        )
+            return f"{told}; a model that is as good {takes}"
+        alike = "passes" if same <= n else f"needs {same:,} docs to pass"
+        return f"{told}; a model with the same answers {alike}; one that is as good but answers otherwise {takes}"
     if rule.kind == "at least":
         above, below = rule.limit + shows, rule.limit - shows
         ends = [f"above {above:.3f}"] if above <= 1 or rule.limit > 1 else []
         ends += [f"below {below:.3f}"] if below >= 0 else []
-        told = f"{n:,} docs can tell scores {' or '.join(ends)}" if ends else f"{n:,} docs are too few for any score"
-        here = (
-            ""
-            if mean is None
-            else f"; the baseline has {mean:.3f}: {'decided' if enough else f'likely undecided, {takes}'}"
-        )
+        told = f"{n:,} docs decide on scores {' or '.join(ends)}" if ends else f"{n:,} docs are too few for any score"
+        here = "" if mean is None else f"; a model like the baseline ({mean:.3f}) {'is decided' if enough else takes}"
         return told + here
-    told = f"{n:,} docs can tell shares above {rule.limit + shows:.3f} from the allowed {rule.limit:g}"
-    return f"{told}; a model that loses half of that {'passes' if enough else f'is likely undecided: {takes}'}"
+    told = f"{n:,} docs show a share above {rule.limit + shows:.3f} to be over {rule.limit:g}"
+    return f"{told}; a model that loses half of what is allowed {'passes' if enough else takes}"
 
 
 def _baseline_mean(plan: CIPlan, task: str, rule: CIRule) -> float | None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from assay.analyses.compare import CompareOptions
 from assay.analyses.gate import GateCheck
 from assay.analyses.noise_file import NoiseFile
-from assay.config import CIRule
-from assay.finished import DocColumn, align, is_higher_better
+from assay.config import CIConfig, CIRule
+from assay.finished import DocColumn, Run, align, is_higher_better
 from assay.stats import (
     ConfidenceSequence,
     Floats,
@@ -26,6 +26,7 @@ from assay.stats import (
     mean_estimate,
     non_inferiority,
     paired_difference,
+    rescaled,
     sums_by,
     unit_index,
     unit_keys,
@@ -74,8 +75,9 @@ def decide(rule: CIRule, evidence: RuleEvidence, alpha: float, *, last: bool) ->
     """What the rule says of these docs; at the `last` look by the interval for so many docs."""
     options = CompareOptions(margin=rule.limit, alpha=alpha)
     if rule.needs_baseline and evidence.baseline is None:
-        return replace(GateCheck.failed(evidence.task, None, "the baseline does not have it", options), rule=rule.text)
-    check = {"not worse": _not_worse, "at least": _at_least, "newly failed": _newly_failed}[rule.kind]
+        why = f"the baseline has no {evidence.column.key} of this task"
+        return replace(GateCheck.failed(evidence.task, None, why, options), rule=rule.text)
+    check = {"not worse": _not_worse, "at least": _at_least, "newly wrong": _newly_wrong}[rule.kind]
     # What passes must do so on half of the error rate, at looks and at the last one alike.
     found = check(rule.limit, evidence, alpha / 2, last)
     return replace(found, rule=rule.text, result=replace(found.result, alpha=alpha))
@@ -96,6 +98,29 @@ def _at_least(limit: float, evidence: RuleEvidence, alpha: float, last: bool) ->
     known = estimate if last else None
     result = above_threshold(bounds, limit, alpha=alpha, higher_is_better=up, estimate=known, floor=floor)
     return GateCheck(evidence.task, evidence.column.key, result, "threshold", estimate.value, None, len(values))
+
+
+def floor_checks(config: CIConfig, run: Run) -> list[GateCheck]:
+    """Whether the benchmark's own floors are as low as its author wants: each on the docs that were sent."""
+    options = CompareOptions(alpha=config.alpha)
+    checks = []
+    for name, allowed in config.floors.items():
+        for task in run.result.tasks.values():
+            text = f"floor {name}: at most {allowed.limit:g}{' above chance' if allowed.above_chance else ''}"
+            found = next(
+                ((key, score.floors[name]) for key, score in task.scores.items() if name in score.floors), None
+            )
+            chance = task.health.chance.accuracy if task.health.chance is not None else None
+            if found is None or (allowed.above_chance and chance is None):
+                missing = "it has no such floor" if found is None else "guessing has no accuracy here"
+                checks.append(replace(GateCheck.failed(task.name, None, missing, options), rule=text))
+                continue
+            key, estimate = found
+            limit = allowed.limit + (chance or 0.0) * allowed.above_chance
+            bounds = rescaled(estimate, 1 - 2 * config.alpha)
+            result = above_threshold(bounds, limit, alpha=config.alpha, higher_is_better=False, estimate=estimate)
+            checks.append(GateCheck(task.name, key, result, "floor", estimate.value, None, estimate.n, text))
+    return checks
 
 
 def _distance(limit: float, evidence: RuleEvidence) -> float:
@@ -130,7 +155,7 @@ def _fixed(ends: tuple[float, float], level: float) -> tuple[float, float]:
     return ends
 
 
-def _newly_failed(limit: float, evidence: RuleEvidence, alpha: float, last: bool) -> GateCheck:
+def _newly_wrong(limit: float, evidence: RuleEvidence, alpha: float, last: bool) -> GateCheck:
     here, before = evidence.paired()
     now = here.column.values
     if len(now) < 2:
@@ -143,7 +168,7 @@ def _newly_failed(limit: float, evidence: RuleEvidence, alpha: float, last: bool
         bounds = _anytime(values, here.units, limit / 2, alpha, evidence.largest)
     known = estimate if last else None
     result = above_threshold(bounds, limit, alpha=alpha, higher_is_better=False, estimate=known)
-    return GateCheck(evidence.task, here.column.key, result, "newly failed", estimate.value, None, len(now))
+    return GateCheck(evidence.task, here.column.key, result, "newly wrong", estimate.value, None, len(now))
 
 
 def _nothing(evidence: RuleEvidence, why: str, limit: float, alpha: float) -> GateCheck:

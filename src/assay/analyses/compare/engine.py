@@ -188,6 +188,7 @@ class _Pair:
         if self.options.noise is not None:
             difference, said = self.options.noise.add_to(difference, name, key)
             served = [said]
+        reported = self.a.result[name].scores.get(key)  # a file may have docs' values of more than it reports
         row = ComparisonRow(
             name=name,
             alias=self.a.result[name].alias,
@@ -198,10 +199,12 @@ class _Pair:
             higher_is_better=higher,
             margin=self.options.margin_for(difference.a, difference.b),
             paired=of_node.paired,
+            is_quality=reported is None or reported.aggregation != "per_solved",
             only_a=of_node.only_a,
             only_b=of_node.only_b,
             notes=(*of_node.notes, *served, *self._warnings(name, key)),
             flips=of_node.flips,
+            gold=None if of_node.member.gold is None else of_node.member.gold.difference,
         )
         self.rows.setdefault(name, []).append(row)
 
@@ -211,6 +214,9 @@ class _Pair:
         if name in self.perturbed:
             sides = [perturbations_in(name), perturbations_in(self.perturbed[name])]
             notes.append(f"perturbed: {sides[0]} in A, {sides[1]} in B")
+        golds = [run.overlay(name) for run in (self.a, self.b)]
+        if golds[0] != golds[1]:
+            notes.append(f"other gold answers: A {golds[0]}, B {golds[1]}")
         # A p-value for a fixed number of docs does not count the looks that ended the run.
         looks = "p does not account for its checks"
         by_side = [run.cautions(name, key, side, looks=looks) for side, run in (("A", self.a), ("B", self.b))]
@@ -219,14 +225,17 @@ class _Pair:
 
 def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comparison]:
     """Holm over all rows of all comparisons, tasks and groups together: any false verdict is one too many. Intervals and "no
-    difference larger than" belong to the same family."""
-    members = [(i, row) for i, c in enumerate(comparisons) for row in c.rows]
-    family = sum(row.difference.p_value is not None for _, row in members)
-    adjusted = holm([row.difference.p_value for _, row in members])
-    corrected = {(i, row.name, row.key): p for (i, row), p in zip(members, adjusted, strict=True)}
+    difference larger than" belong to the same family. What a solved doc took is another question, and a family of its own."""
+    corrected: dict[tuple[int, str, MetricKey], float | None] = {}
+    families = {}
+    for is_quality in (True, False):
+        members = [(i, row) for i, c in enumerate(comparisons) for row in c.rows if row.is_quality == is_quality]
+        families[is_quality] = sum(row.difference.p_value is not None for _, row in members)
+        adjusted = holm([row.difference.p_value for _, row in members])
+        corrected |= {(i, row.name, row.key): p for (i, row), p in zip(members, adjusted, strict=True)}
 
     def judged(i: int, row: ComparisonRow) -> ComparisonRow:
-        p = corrected[i, row.name, row.key]
+        p, family = corrected[i, row.name, row.key], families[row.is_quality]
         verdict = decide(
             row.difference,
             margin=row.margin,
@@ -238,7 +247,15 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
         shown = interval_beside(row.difference, verdict, alpha=options.alpha, p_value=p, tests=family)
         return replace(row, p_adjusted=p, verdict=verdict, shown=shown)
 
-    return [replace(c, rows=tuple(judged(i, row) for row in c.rows), family=family) for i, c in enumerate(comparisons)]
+    return [
+        replace(
+            c,
+            rows=tuple(judged(i, row) for row in c.rows),
+            family=families[True] or families[False],
+            efforts=families[False],
+        )
+        for i, c in enumerate(comparisons)
+    ]
 
 
 SAME_WORDS = "one run was sent messages, the other the same words through a chat template"

@@ -15,10 +15,10 @@ from assay.results import RunResult
 def compare(
     a: RunResult | str | Path, b: RunResult | str | Path, options: CompareOptions | None = None, **fields: Any
 ) -> Comparison:
-    """Is B better than A? Two results that were stored in a run directory, or two paths of runs of any harness.
+    """Is B better than A? Two results of `evaluate`, or two paths of runs of any harness.
 
-    before = assay.evaluate(model="hf", model_args="pretrained=small", tasks=["demo"], run_dir="runs/small")
-    after = assay.evaluate(model="hf", model_args="pretrained=large", tasks=["demo"], run_dir="runs/large")
+    before = assay.evaluate(model="hf", model_args="pretrained=small", tasks=["demo"])
+    after = assay.evaluate(model="hf", model_args="pretrained=large", tasks=["demo"])
     assay.compare(before, after, margin=0.02)
 
     `fields` are those of `CompareOptions`: tasks, metric, margin, alpha, unpaired, ignore_prompts, bootstrap_iters, noise.
@@ -29,12 +29,12 @@ def compare(
 
 def _opened(given: RunResult | str | Path, name: str) -> Run:
     if isinstance(given, RunResult):
-        if given.path is None:
+        if given.place is None:
             raise ConfigError(
                 f"compare: the docs of {name} were not stored, but runs are compared doc by doc",
                 hint="Use evaluate(…, run_dir=…).",
             )
-        given = given.path
+        return open_run(given.place)
     if not isinstance(given, str | Path):
         raise ConfigError(f"compare: {name} is a {type(given).__name__}", hint="Pass a result, or the path of a run.")
     return open_run(given)

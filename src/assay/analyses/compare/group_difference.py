@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from assay.analyses.compare.model import Floats, MemberDifference, NotComparable
+from assay.analyses.compare.model import Floats, GoldPair, MemberDifference, NotComparable
 from assay.finished import Keys, Run
-from assay.groups import AGGREGATORS, ArrayAggregator
+from assay.groups import AGGREGATORS, ArrayAggregator, gold_of_group
 from assay.results import GroupScore, MetricKey, Score
 from assay.stats import (
     Difference,
@@ -72,8 +72,19 @@ def compare_group(
         np.concatenate([member.docs for member in chosen]),
         lambda: _draws(aggregator, whole),
         documents,
+        _gold(name, key, a, members),
         whole.moves if aggregator.linear else lambda: None,
     )
+
+
+def _gold(name: str, key: MetricKey, a: Run, members: Mapping[str, MemberDifference]) -> GoldPair | None:
+    """The docs of all tasks of the group, side by side."""
+    pairs = {task: each.gold for task, each in members.items() if each.gold is not None and task in a.tasks}
+    left, right = (
+        gold_of_group(a.result.groups, name, key, {task: (docs, pairs[task].units) for task, docs in side.items()})
+        for side in ({task: pair.a for task, pair in pairs.items()}, {task: pair.b for task, pair in pairs.items()})
+    )
+    return None if left is None or right is None else GoldPair(left[0], right[0], left[1])
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,8 @@ def _of_moves(whole: Members, moves: Floats, keys: Keys) -> Difference:
     apart = combined_difference(differences, whole.weights, whole.n)
     lost = float((whole.weights / [member.size for member in whole.members]).max())
     together = influence_difference(apart.a, apart.b, moves, keys, lost=lost)
-    return shared_difference(apart, together)
+    # Where no unit moved, or all by the same amount, shared units say nothing that the members do not.
+    return apart if together.estimate.stderr == 0 else shared_difference(apart, together)
 
 
 def reported_weights(group: GroupScore) -> Floats:

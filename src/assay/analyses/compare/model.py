@@ -17,7 +17,7 @@ from assay.finished import Keys, Run
 from assay.registry import load_object
 from assay.results import MetricKey, matching
 from assay.show import Findings, ForestPlot
-from assay.stats import B_DEFAULT, Difference, Estimate, Verdict
+from assay.stats import B_DEFAULT, Difference, Estimate, GoldChecked, Verdict, gold_difference, unit_index
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +70,24 @@ class Flips:
 
 
 @dataclass(frozen=True)
+class GoldPair:
+    """The docs that both runs have, with what people say of their gold answers."""
+
+    a: GoldChecked
+    b: GoldChecked
+    units: Keys
+
+    @property
+    def difference(self) -> Estimate | None:
+        """B − A under the right gold answers; None where nobody checked any."""
+        if self.a.n and self.b.n:
+            return gold_difference(self.a, self.b, unit_index(self.units))
+        have = "A" if self.a.n else "B"
+        why = f"only {have} was scored with labels of gold answers"
+        return Estimate.missing(why, len(self.units)) if self.a.n or self.b.n else None
+
+
+@dataclass(frozen=True)
 class MemberDifference:
     """One task or group under one metric, ready to enter the groups above it.
 
@@ -83,6 +101,7 @@ class MemberDifference:
     draws: Callable[[], tuple[Floats, Floats]]
     documents: Keys = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     """The docs themselves."""
+    gold: GoldPair | None = None
     moves: Callable[[], tuple[Floats, Keys] | None] = lambda: None
     """Each doc's part in the difference, and its unit, where the number is a mean."""
 
@@ -100,10 +119,14 @@ class ComparisonRow:
     higher_is_better: bool
     margin: float
     paired: bool
+    is_quality: bool = True
+    """Whether it says how good the answers are, and not what a solved doc took: each kind is a family of tests of its own."""
     only_a: int = 0
     only_b: int = 0
     notes: tuple[str, ...] = ()
     flips: Flips | None = None
+    gold: Estimate | None = None
+    """The difference under the right gold answers, as far as people checked them; beside the other, and with no verdict."""
     p_adjusted: float | None = None
     verdict: Verdict | None = None
     shown: Estimate | None = None
@@ -154,6 +177,7 @@ class ComparisonRow:
             "gained": d.gained,
             "lost": d.lost,
             "flips": None if self.flips is None else self.flips.to_dict(),
+            **({} if self.gold is None else {"gold": self.gold.to_dict()}),
             "only_a": self.only_a,
             "only_b": self.only_b,
             "notes": list(self.notes),
@@ -191,6 +215,8 @@ class Comparison:
     alpha: float = 0.05
     family: int = 0
     """Tests that the correction counts."""
+    efforts: int = 0
+    """Tests of what a solved doc took, which are corrected among themselves."""
 
     def row(self, name: str, metric: str) -> ComparisonRow | None:
         """The row of a task or group under `acc` or `acc,none`; None where it was not compared."""

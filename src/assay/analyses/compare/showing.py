@@ -11,6 +11,7 @@ from assay.analyses.compare.model import Comparison, ComparisonRow, Comparisons
 from assay.errors import ConfigError, did_you_mean
 from assay.show import Axis, BuildCheck, Column, Findings, ForestPlot, Table, Whisker, kinds, repeated_names
 from assay.show.kinds import FlipCount, Link, Linked, Name, Word
+from assay.stats import Estimate
 from assay.terminal_text import one_line
 
 VERDICTS = {
@@ -111,9 +112,21 @@ def _note(row: ComparisonRow) -> str:
         estimate.caution or "",
         f"no interval: {estimate.withheld_reason}" if estimate.withheld_reason else "",
     ]
+    if row.gold is not None:
+        notes.append(_gold(row.gold))
     if row.only_a or row.only_b:
         notes.append(f"left out: {row.only_a:,} docs of A, {row.only_b:,} of B")
     return "; ".join(part for part in notes if part)
+
+
+def _gold(found: Estimate) -> str:
+    """
+    >>> _gold(Estimate(0.021, 0.01, 0.001, 0.041, 900, "labels"))
+    'gold checked: +0.0210 [+0.0010, +0.0410]'
+    """
+    if found.value is None or found.low is None or found.high is None:
+        return f"gold unchecked: {found.undefined or found.method}"
+    return f"gold checked: {kinds.signed(found.value)} [{kinds.signed(found.low)}, {kinds.signed(found.high)}]"
 
 
 def _check(comparison: Comparison, row: ComparisonRow) -> BuildCheck:
@@ -131,12 +144,29 @@ def _check(comparison: Comparison, row: ComparisonRow) -> BuildCheck:
     )
 
 
+TESTS = {
+    "mcnemar mid-P": "counts the docs that only one run got right",
+    "directions": "counts the clusters that went up and down",
+    "paired t": "the mean of the docs' differences",
+    "paired delta": "what each doc adds to the difference of scores that are no means",
+    "paired, prediction-powered": "verdicts, corrected by people's labels",
+    "member by member": "the differences of all members at once",
+    "t on replicates": "the difference in each bootstrap replicate",
+    "unpaired t": "two numbers with their standard errors, no doc in common",
+}
+
+
 def _legend(comparison: Comparison) -> Iterator[str]:
     """What the reader must know beside the table."""
     tests = sorted({row.difference.test for row in comparison.rows} - {"none"})
+    named = [
+        f"{test} ({TESTS[plain]})" if (plain := test.removesuffix(", by cluster")) in TESTS else test for test in tests
+    ]
     rows = "one row" if comparison.family == 1 else f"{comparison.family} rows"
     correction = f"corrected (Holm) over {rows}"
-    yield f"p: {', '.join(tests) or 'no test'}; {correction}; verdicts at {comparison.alpha:g}."
+    yield f"p: {', '.join(named) or 'no test'}; {correction}; verdicts at {comparison.alpha:g}."
+    if comparison.efforts and any(row.is_quality for row in comparison.rows):
+        yield f"…/solved: what a solved doc took; {comparison.efforts} rows of their own, corrected among themselves."
     if comparison.family > 1:
         yield f"intervals: they hold for all {comparison.family} rows together, and agree with the verdicts; --json has those of each row alone."
     for refusal in comparison.refusals:

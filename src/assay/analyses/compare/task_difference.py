@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.analyses.compare.model import CompareOptions, Flips, Floats, MemberDifference, NotComparable
+from assay.analyses.compare.model import CompareOptions, Flips, Floats, GoldPair, MemberDifference, NotComparable
 from assay.finished import Alignment, DocColumn, Keys, Run, align
 from assay.groups import PASS_AT, pass_at_k
 from assay.metrics import AGGREGATIONS, Aggregation
@@ -22,6 +22,7 @@ from assay.stats import (
     Basis,
     Difference,
     Estimate,
+    GoldChecked,
     Judged,
     corrected_difference,
     corrected_replicates,
@@ -89,7 +90,10 @@ def compare_task(
         flips = Flips(gained=ids[b.values > a.values], lost=ids[b.values < a.values])
     units = _units(a, b)
     moves = partial(_moves, a.values, b.values, units) if _is_plain_mean(a, b, aggregation) else lambda: None
-    member = MemberDifference(difference, len(a), units, draws, a.docs, moves)
+    gold = None
+    if aggregation == "mean" and a.is_numeric and b.is_numeric:
+        gold = GoldPair(gold_of(a), gold_of(b), units)
+    member = MemberDifference(difference, len(a), units, draws, a.docs, gold, moves)
     only_a, only_b = pairs.missing_elsewhere(0), pairs.missing_elsewhere(1)
     return TaskDifference(member, True, only_a, only_b, tuple(notes), flips)
 
@@ -177,6 +181,12 @@ def _of_other_numbers(
         return influence_difference(value_a, value_b, parts[1] - parts[0], clusters, lost=lost, test="paired delta")
     units = None if clusters is None else int(clusters.max()) + 1
     return replicate_difference(value_a, value_b, left.draws, right.draws, len(a), units=units)
+
+
+def gold_of(column: DocColumn) -> GoldChecked:
+    """The docs' published values, with those under the right gold answers where there are any."""
+    unchecked = GoldChecked(column.values, np.full(len(column), np.nan), np.zeros(len(column)))
+    return unchecked if column.gold is None else column.gold
 
 
 def is_checked(*columns: DocColumn) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.analyses.compare import Floats
+from assay.analyses.explain.branches import StepSuccess, first_apart, success_by_step
 from assay.analyses.explain.causes import Hints, RequestChange, causes_of, compare_requests, with_tokens
 from assay.analyses.explain.facts import FieldDifference, config_differences, hints_of, model_differences, settings_of
 from assay.analyses.explain.intervals import Alone, docs_estimate, share_estimate
@@ -76,6 +77,8 @@ class Explanation:
     shown: dict[int, tuple[AnsweredDoc, AnsweredDoc]] = field(default_factory=dict)
     """The docs of the examples, by their id in A."""
     notes: tuple[str, ...] = ()
+    steps: tuple[StepSuccess, ...] = ()
+    """Where B is a branch of trajectories at each of their steps."""
 
     @property
     def difference(self) -> float:
@@ -95,6 +98,11 @@ class Explanation:
             "shares": [share.to_dict() for share in self.shares],
             "fields": [{"name": each.name, "a": each.a, "b": each.b} for each in self.fields],
             "notes": list(dict.fromkeys(self.notes)),
+            **(
+                {"steps": [step.to_dict() for step in self.steps], "first": first_apart(self.steps)}
+                if self.steps
+                else {}
+            ),
         }
 
 
@@ -186,6 +194,7 @@ class _Inquiry:
             fields=tuple(fields),
             shown=shown,
             notes=tuple(self.notes),
+            steps=success_by_step(self.runs[1], self.task, self.keys[1]),
         )
 
     def _reported(self, side: int, mean: float) -> float:

@@ -20,6 +20,9 @@ _NOT_ANSWERS = {
 """Arguments that no answer depends on; and the model's name, which is compared by itself."""
 _NOT_SCORES = {"metadata", "task_alias", "dataset_kwargs", "description_hash", "config_source", "tag", "group"}
 _OF_RUN = (
+    "branch",
+    "at",
+    "replace",
     "system_instruction",
     "apply_chat_template",
     "fewshot_as_multiturn",
@@ -43,10 +46,15 @@ def hints_of(a: Run, b: Run, task: str) -> Hints:
     configs = [run.result.tasks[task].config for run in (a, b)]
     shots = [_shots(run, config) for run, config in zip((a, b), configs, strict=True)]
     system = [
-        str(run.result.config.get("system_instruction") or config.get("description") or "")
+        str(_replaced(run) or run.result.config.get("system_instruction") or config.get("description") or "")
         for run, config in zip((a, b), configs, strict=True)
     ]
     return Hints((shots[0], shots[1]), (system[0], system[1]))
+
+
+def _replaced(run: Run) -> Any:
+    """The system text that a branch has in place of all others."""
+    return (run.result.config.get("replace") or {}).get("system")
 
 
 def _shots(run: Run, config: Mapping[str, Any]) -> int | None:

@@ -18,6 +18,7 @@ def share_estimate(part: Floats, clusters: Clusters | None, bounded: bool) -> Es
     Few flips say little, and none at all do not say zero: as in a comparison, the interval is Tango's where a doc flips or
     does not, and else Student's t, widened for skewness. `bounded`: whether scores lie in [0, 1].
     """
+    part = np.round(part, 12)  # a doc that flips is a whole one, whatever the average over orders made of it
     if not bounded and not part.any():
         return Estimate.bare(0.0, len(part), "no doc changed, and the scores have no limits")
     return paired_difference(np.maximum(-part, 0.0), np.maximum(part, 0.0), clusters).estimate

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.analyses.compare import likeliest
+from assay.analyses.explain.branches import StepSuccess, first_apart
 from assay.analyses.explain.engine import UNEXPLAINED, CauseShare, Explanation
 from assay.analyses.explain.facts import FieldDifference
 from assay.finished import AnsweredDoc
@@ -20,6 +22,7 @@ def findings(explanation: Explanation) -> Findings:
     a, b = explanation.a, explanation.b
     parts = ", ".join(map(_in_words, explanation.shares))
     fields = (_fields(explanation),) if explanation.fields else ()
+    steps = (_by_step(explanation.steps),) if explanation.steps else ()
     examples = (_examples(explanation),) if explanation.shown else ()
     return Findings(
         title=f"{explanation.task}: why {b.label} is not {a.label}",
@@ -27,8 +30,9 @@ def findings(explanation: Explanation) -> Findings:
             f"A {a.label}: {explanation.task} {explanation.key_a} {explanation.score_a:.4f}",
             f"B {b.label}: {explanation.task} {explanation.key_b} {explanation.score_b:.4f}",
             f"{explanation.difference:+.4f} apart: {parts or 'nothing to explain'}",
+            *_where_decided(explanation.steps),
         ),
-        tables=(_shares(explanation), *examples, *fields),
+        tables=(_shares(explanation), *steps, *examples, *fields),
         notes=tuple(f"note: {note}" for note in dict.fromkeys(explanation.notes)),
         result=explanation,
     )
@@ -57,6 +61,30 @@ def _shares(explanation: Explanation) -> Table:
         Column("docs", kinds.COUNT, lambda share: share.docs, rank=2),
     )
     return Table.of(columns, explanation.shares, row=lambda share: {"note": share.detail}, notes_name="what differs")
+
+
+def _where_decided(steps: Sequence[StepSuccess]) -> Iterator[str]:
+    first = first_apart(steps)
+    if steps and first is None:
+        yield "no step at which a branch does otherwise than one at step 1: with these docs and draws it cannot be told"
+    elif first is not None:
+        which = "step 1" if first == 2 else f"steps 1 to {first - 1}"
+        yield f"first at step {first} a branch does otherwise than one at step 1: it was decided in {which}"
+
+
+def _by_step(steps: Sequence[StepSuccess]) -> Table:
+    """Intervals of a column hold all together."""
+    columns: tuple[Column[StepSuccess], ...] = (
+        Column("branches at", kinds.NAME, lambda each: Name(f"step {each.step}"), "step"),
+        Column("success", kinds.NUMBER, lambda each: each.estimate.value, "value"),
+        Column("95 % together", kinds.INTERVAL, lambda each: each.estimate, "", rank=1, moves=True),
+        Column(
+            "less step 1", kinds.SIGNED, lambda each: each.difference.value if each.difference else None, "difference"
+        ),
+        Column("95 % together", kinds.SIGNED_INTERVAL, lambda each: each.difference, "", moves=True),
+        Column("docs", kinds.COUNT, lambda each: each.docs, rank=2),
+    )
+    return Table.of(columns, steps)
 
 
 Example = tuple[str, int, AnsweredDoc, AnsweredDoc]

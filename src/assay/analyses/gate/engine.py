@@ -35,7 +35,7 @@ class GateCheck:
     """None where a whole task or group could not be checked."""
     result: GateResult
     kind: str
-    """`paired`, `unpaired`, `the same answers`, `threshold`, `newly failed`, or why there is nothing to check: then it has failed."""
+    """`paired`, `unpaired`, `the same answers`, `threshold`, `newly wrong`, or why there is nothing to check: then it has failed."""
     value: float | None
     against: float | None
     n: int
@@ -59,7 +59,7 @@ class GateCheck:
     @property
     def is_measured(self) -> bool:
         """Whether there are numbers; else `kind` says why there is nothing to check."""
-        return self.kind in ("paired", "unpaired", "the same answers", "threshold", "newly failed")
+        return self.kind in ("paired", "unpaired", "the same answers", "threshold", "newly wrong")
 
     @property
     def reason(self) -> str:
@@ -77,9 +77,9 @@ class GateCheck:
             found = result.deciding_bound
             return "no error bar" if found is None else f"{1 - result.alpha:.0%} bound{of}{side} {found:{form}}"
 
-        if self.kind == "newly failed":
+        if self.kind == "newly wrong":
             share = "undefined" if self.value is None else f"{self.value:.2%}"
-            return f"{share} of {self.n:,} docs newly failed, {bound('.2%')}, at most {result.limit:.2%}"
+            return f"{share} of {self.n:,} docs newly wrong, {bound('.2%')}, at most {result.limit:.2%}"
         if self.kind == "threshold":
             return f"{value} (n = {self.n:,}), {bound('.4f')}, threshold {result.limit:g}"
         shown = bound("+.4f", " on the difference")
@@ -201,7 +201,8 @@ def _against_run(new: Run, base: Run, options: CompareOptions) -> GateReport:
     wanted = _wanted(base, options)
     (comparison,) = compare_runs([base, new], options)
     named = set(options.tasks)
-    checks = [_paired(row, new, base, options) for row in comparison.rows if not named or row.name in named]
+    rows = [row for row in comparison.rows if _must_hold(base.score(row.name, row.key), options)]
+    checks = [_paired(row, new, base, options) for row in rows if not named or row.name in named]
     # What cannot be compared has not been shown to be no worse; a number that is new, or that nobody has, is no loss.
     refusals = [r for r in comparison.refusals if not named or r.name in named]
     lost = [r for r in refusals if r.kind in ("differs", "only_a")]
@@ -217,11 +218,21 @@ def _against_run(new: Run, base: Run, options: CompareOptions) -> GateReport:
     return GateReport((*checks, *unpaired.checks), (*notes, *unpaired.notes), {"": comparison})
 
 
+def _must_hold(score: Score | None, options: CompareOptions) -> bool:
+    """What a solved doc took (seconds, tokens, …) is no quality of the answers: it is checked where it is named."""
+    return bool(options.metric) or score is None or score.aggregation != "per_solved"
+
+
 def _wanted(base: Run, options: CompareOptions) -> list[tuple[str, MetricKey]]:
     """Every number of the baseline that must hold. A name or metric that was asked for must be among them."""
     _require_names(options.tasks, base)
     names = options.tasks or tuple(base.result)
-    wanted = [(name, key) for name in names for key in base.result[name].scores if options.wants(key)]
+    wanted = [
+        (name, key)
+        for name in names
+        for key in base.result[name].scores
+        if options.wants(key) and _must_hold(base.score(name, key), options)
+    ]
     for name in options.tasks:
         if not any(each == name for each, _ in wanted):
             what = " or ".join(options.metric) or "number"

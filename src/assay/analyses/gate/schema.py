@@ -29,7 +29,7 @@ GATE_SCHEMA: dict[str, Any] = {
                     "rule": {"type": "string", "description": "As written in assay.yaml; empty for `assay gate`."},
                     "outcome": _OUTCOME,
                     "reason": {"type": "string", "description": "What was measured and required, in words."},
-                    "kind": {"type": "string", "description": "paired, unpaired, threshold, newly failed, or why not."},
+                    "kind": {"type": "string", "description": "paired, unpaired, threshold, newly wrong, or why not."},
                     "value": _NUMBER,
                     "against": {**_NUMBER, "description": "The baseline's value."},
                     "n": {"type": "integer"},

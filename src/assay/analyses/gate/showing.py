@@ -19,7 +19,7 @@ def _bound(cell: tuple[GateCheck, float | None]) -> str:
     check, value = cell
     if value is None or not check.is_measured:
         return ""
-    if check.kind == "newly failed":
+    if check.kind == "newly wrong":
         return f"{value:.2%}"
     return f"{value:.4f}" if check.kind == "threshold" else f"{value:+.4f}"
 
@@ -41,7 +41,10 @@ def findings(report: GateReport, title: str, summary: str) -> Findings:
     """`title` says what was held against what; `summary` is the last line of a build's log."""
     checks = sorted(report.checks, key=lambda check: list(OUTCOMES).index(check.outcome))
     alphas = {check.result.alpha for check in checks}
-    said = f"bound: the worst value, or difference from the baseline, that the data allow at {1 - max(alphas, default=0.05):.0%}; it must not pass the limit. Of what failed: the best one, which does."
+    said = (
+        f"bound: the worst value (or difference from the baseline) that the data allow at {1 - max(alphas, default=0.05):.0%}, "
+        "where a check failed the best one; a check passes if its bound is within the limit"
+    )
     return Findings(
         title=f"{title}: {report.outcome}",
         tables=(Table.of(COLUMNS, checks, row=_about, notes_name="why"),),

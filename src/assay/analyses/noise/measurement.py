@@ -54,8 +54,8 @@ def measure_noise(runs: Sequence[Run], how: Sequence[Mapping[str, Any]], greedy:
     elif len(runs) < ENOUGH_REPLAYS:
         notes.insert(
             0,
-            f"{len(runs)} replays may all meet the same of two states of a server, and then show nothing; "
-            f"{ENOUGH_REPLAYS} or more hardly do",
+            f"a server that is sometimes in another state may have been in the same one for all {len(runs)} replays, "
+            f"and then its noise does not show; with {ENOUGH_REPLAYS} or more replays that is unlikely",
         )
     return NoiseFile(runs[0].result.model_name, tuple(dict(each) for each in how), tuple(rows), tuple(notes))
 

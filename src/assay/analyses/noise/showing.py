@@ -14,7 +14,7 @@ SPAN = Kind(lambda pair: f"{pair[0]:.4f} to {pair[1]:.4f}", ("low", "high"), tup
 def _draws(row: ScoreNoise) -> Deviation | str | None:
     if row.kind == "group" or not row.sampled:
         return None
-    return "in the next; --greedy separates" if row.draws is None else row.draws
+    return "included in serving; --greedy separates them" if row.draws is None else row.draws
 
 
 COLUMNS: tuple[Column[ScoreNoise], ...] = (

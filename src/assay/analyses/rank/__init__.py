@@ -2,6 +2,7 @@
 
 from assay.analyses.rank.engine import RankedRun, Ranking, Rankings, RankOptions, rank
 from assay.analyses.rank.showing import findings
+from assay.analyses.rank.suspects import Suspect, Suspects, chances_json, find_suspects, suspect_findings
 from assay.analyses.rank.thin import Thinned, ThinnedTasks, thin_findings, thin_tasks
 
 __all__ = [
@@ -9,10 +10,15 @@ __all__ = [
     "RankedRun",
     "Ranking",
     "Rankings",
+    "Suspect",
+    "Suspects",
     "Thinned",
     "ThinnedTasks",
+    "chances_json",
+    "find_suspects",
     "findings",
     "rank",
+    "suspect_findings",
     "thin_findings",
     "thin_tasks",
 ]

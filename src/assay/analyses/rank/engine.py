@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from assay.analyses.compare import CompareOptions, Floats
 from assay.analyses.rank.evidence import Evidence
-from assay.config import CommandFlag, Names, Options, option
+from assay.analyses.rank.gold import gold_order
+from assay.config import CommandFlag, Names, Options, Texts, option
 from assay.errors import ConfigError, did_you_mean
 from assay.finished import Run, is_higher_better
 from assay.results import MetricKey, matching
@@ -27,7 +28,23 @@ class RankOptions(Options):
     min_difference: float = option(0.0, "Count a run as ahead only if it is ahead by more than this.", ge=0)
     level: float = option(0.95, "Confidence level of all ranges together.", ge=0.5, lt=1)
     ignore_prompts: bool = option(False, "Pair docs by content even if their prompts differ.")
+    labels: Texts = option(
+        (), "Labels of gold answers, which calibrate --suspects; can be repeated.", flag=CommandFlag(metavar="FILE")
+    )
     bootstrap_iters: int = option(2000, "Replicates.", ge=200)
+
+
+@dataclass(frozen=True)
+class GoldRank:
+    """A run's number under the right gold answers, and the ranks that it may have there."""
+
+    score: Estimate
+    labels: int
+    low: int
+    high: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.score.to_dict(), "labels": self.labels, "rank_low": self.low, "rank_high": self.high}
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,8 @@ class RankedRun:
     """The share of replicates in which no other run is better."""
     path: str = ""
     """Where the run is stored."""
+    gold: GoldRank | None = None
+    """Its number and ranks under the right gold answers, as far as people checked them."""
 
     @classmethod
     def at(cls, place: int, ranks: Ranks, label: str, score: Estimate, path: str) -> Self:
@@ -67,6 +86,7 @@ class RankedRun:
             "rank_high": self.high,
             "tier": self.tier,
             "probability_best": self.best,
+            **({} if self.gold is None else {"gold": self.gold.to_dict()}),
         }
 
 
@@ -130,8 +150,11 @@ def rank(runs: Sequence[Run], options: RankOptions | None = None) -> Rankings:
     """A ranking for each task or group that was asked for, under one metric each."""
     options = options or RankOptions()
     if len(runs) < 2:
+        there = f"; there is one: {runs[0].label}" if runs else ""
+        more = "".join(f" {note[0].upper()}{note[1:]}." for run in runs for note in run.result.notes)
         raise ConfigError(
-            "ranking needs two runs", hint="Name two or more runs, or a table of scores with two or more."
+            f"ranking needs two runs{there}",
+            hint=f"Name two or more runs, a directory with logs of several models, or a table of scores.{more}",
         )
     for run in runs:
         run.require("samples")
@@ -158,6 +181,20 @@ def _ranking(runs: Sequence[Run], labels: Sequence[str], name: str, options: Ran
     order = np.lexsort((np.arange(len(runs)), -ranks.difference.mean(axis=1)))
     reported = [Estimate.missing("not reported") if score is None else score.estimate for score in scores]
     ranked = [RankedRun.at(at, ranks, labels[at], reported[at], str(runs[at].path)) for at in order.tolist()]
+    if (gold := gold_order(evidence, runs, name, key, settings)) is not None:
+        under = rank_runs(gold.pairs if higher else _turned(gold.pairs), level=options.level)
+        ranked = [
+            replace(
+                each,
+                gold=GoldRank(
+                    gold.scores[each.place].estimate,
+                    gold.scores[each.place].labels,
+                    int(under.low[each.place]),
+                    int(under.high[each.place]),
+                ),
+            )
+            for each in ranked
+        ]
     alias = runs[0].result[name].alias
     notes = (*evidence.notes, *undefined, *_warnings(runs, labels, name, key))
     return Ranking(name, alias, key, tuple(ranked), ranks, higher, options.level, options.min_difference, notes)
@@ -235,4 +272,12 @@ def _warnings(runs: Sequence[Run], labels: Sequence[str], name: str, key: Metric
     """What the runs say about the number itself."""
     looks = "its range does not account for the checks"
     by_run = [run.cautions(name, key, label, looks=looks) for run, label in zip(runs, labels, strict=True)]
-    return [text for of_run in by_run for text in of_run if text]
+    under = dict(zip(labels, (run.overlay(name) for run in runs), strict=True))
+    several = [f"{name}: other gold answers: {_listed(under)}"] if len({*under.values()}) > 1 else []
+    return several + [text for of_run in by_run for text in of_run if text]
+
+
+def _listed(under: Mapping[str, str]) -> str:
+    return "; ".join(f"{label} {overlay}" for label, overlay in [*under.items()][:5]) + (
+        "; …" if len(under) > 5 else ""
+    )

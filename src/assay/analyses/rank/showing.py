@@ -46,6 +46,7 @@ def _table(ranking: Ranking, notes: tuple[str, ...]) -> Table:
         Column(f"rank 1 … {len(ranking.runs)}", kinds.WHISKER, whisker),
         Column("tier", kinds.COUNT, lambda run: run.tier, rank=1),
         Column("P(best)", kinds.PROBABILITY, lambda run: run.best, "probability_best", rank=2),
+        *_gold_columns(ranking),
         Column("n", kinds.COUNT, lambda run: run.score.n, rank=3),
     )
     return Table.of(
@@ -55,6 +56,12 @@ def _table(ranking: Ranking, notes: tuple[str, ...]) -> Table:
         title=f"{ranking.alias} · {_metric(ranking)}",
         notes=notes,
     )
+
+
+def _gold_columns(ranking: Ranking) -> Iterator[Column[RankedRun]]:
+    if any(run.gold is not None for run in ranking.runs):
+        yield Column("gold checked", kinds.WITH_ERROR, lambda run: None if run.gold is None else run.gold.score, "gold")
+        yield Column("its rank", kinds.RANKS, lambda run: None if run.gold is None else (run.gold.low, run.gold.high))
 
 
 def _legend(ranking: Ranking) -> Iterator[str]:
@@ -67,6 +74,10 @@ def _legend(ranking: Ranking) -> Iterator[str]:
         f"tier: runs that cannot be told apart from their tier's first run (Holm over {over}). "
         "P(best): share of bootstrap replicates in which no run is better."
     )
+    if labels := [run.gold.labels for run in ranking.runs if run.gold is not None]:
+        yield (
+            f"gold checked: scores under the right gold answers, by people's labels on {max(labels):,} docs; with the ranks that hold there."
+        )
     # Holm steps down and max-t bounds all at once, so a tier may divide what the ranges leave open.
     yield from ranking.notes
 

@@ -12,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.config import TaskConfig
+from assay.config import MetricConfig, TaskConfig
 from assay.data import Docs, as_dataset, mirror_dir
 from assay.errors import ConfigError
 from assay.instance import Doc, Instance
 from assay.request_types import OUTPUT_TYPES
+from assay.scoring import aggregation_of, higher_is_better_of, metric_configs
 from assay.tasks import (
     DocRequests,
     GenerateTask,
@@ -191,16 +192,29 @@ class ConfigurableTask(GenerateTask, LoglikelihoodTask, RollingTask, MultipleCho
         return {key.metric: column.values[0] for key, column in scored.columns.items() if len(column)}
 
     def aggregation(self) -> dict[str, Callable[..., Any]]:
-        return {}
+        """Those of the metrics of the config: for classes that add to them, or change some."""
+        return {each.name: aggregation_of(each).fn for each in self._metrics}
 
     def higher_is_better(self) -> dict[str, bool]:
-        return {}
+        given = {each.name: higher_is_better_of(each) for each in self._metrics}
+        return {name: is_better for name, is_better in given.items() if is_better is not None}
+
+    @property
+    def _metrics(self) -> Sequence[MetricConfig]:
+        return metric_configs(self.config.override(metric_list=self._listed))
 
     def adopt_scoring(self) -> None:
         """Write the class's own `process_results` and aggregations into its config, where the scorer looks."""
-        if type(self).process_results is ConfigurableTask.process_results:
+        own = type(self)
+        if own.process_results is ConfigurableTask.process_results:
             return
         self._listed = self.config.metric_list
+        if (
+            own.aggregation is ConfigurableTask.aggregation
+            and own.higher_is_better is ConfigurableTask.higher_is_better
+        ):
+            self.config = self.config.override(process_results=self.process_results)
+            return
         better = self.higher_is_better()
         metrics = [
             {"metric": name, "aggregation": function, "higher_is_better": better.get(name)}

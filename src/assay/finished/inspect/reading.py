@@ -1,6 +1,6 @@
 """Logs of inspect as runs.
 
-Epochs of a sample are tries at one doc. Scores count as inspect's own `value_to_float` reads them (C = 1, P = ½, I = N = 0,
+Epochs of a sample are draws of one doc. Scores count as inspect's own `value_to_float` reads them (C = 1, P = ½, I = N = 0,
 yes and true, no and false, numbers); a sample that ended in an error or at a limit is a failed request, and one that
 was not scored is missing, never wrong.
 """
@@ -8,33 +8,38 @@ was not scored is missing, never wrong.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from assay.finished.estimating import as_reported
 from assay.finished.formats import RunFormat
 from assay.finished.inspect.log_files import find_logs, is_log, read_header, samples_by_doc
 from assay.finished.inspect.writing import write_inspect
-from assay.finished.run import AnsweredDoc, Run, SentRequest, run_of_docs, timestamp
-from assay.finished.trials import Trial, doc_of_trials, json_text
+from assay.finished.run import AnsweredDoc, Run, SentRequest, only_run, run_of_docs, timestamp
+from assay.finished.trials import Trial, content_of, doc_of_trials, json_text, took
 from assay.instance import Message
 from assay.results import Health, MetricKey, RunResult, Score, TaskResult
 
 _SHARDS = ".shards"
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ATTACHMENT = re.compile(r"attachment://([0-9a-f]{1,32})")
 
 
-def read_inspect(path: Path) -> Run:
-    """One log is one task; the newest log of each task counts. Shards, `<name>.shards/<k>/*.eval`, are one log together,
-    the newest of each, unless the log that they were merged into is there."""
+def read_inspect(path: Path) -> list[Run]:
+    """A run for each model. One log is one task; the newest log of each task counts. Shards, `<name>.shards/<k>/*.eval`, are one
+    log together, the newest of each, unless the log that they were merged into is there."""
     headers = {file: read_header(file) for file in find_logs(path)}
-    by_task: dict[str, list[Path]] = {}
+    models: dict[str, dict[str, list[Path]]] = defaultdict(dict)
     created = {file: str(header["eval"].get("created", "")) for file, header in headers.items()}
     for file in sorted(headers, key=created.__getitem__):
-        task = str(headers[file]["eval"].get("task") or file.stem)
+        about = headers[file]["eval"]
+        by_task, task = models[str(about.get("model", ""))], str(about.get("task") or file.stem)
         shards = file.parent.parent if file.parent.parent.suffix == _SHARDS else None
         if shards is None:
             by_task[task] = [file]
@@ -43,13 +48,30 @@ def read_inspect(path: Path) -> Run:
                 each for each in by_task.get(task, []) if each.parent.parent == shards and each.parent != file.parent
             ]
             by_task[task] = [*others, file]
-    first = headers[next(iter(by_task.values()))[0]]["eval"]
+    return [
+        _with_note(_run(path, model, by_task, headers), headers, model) for model, by_task in models.items() if by_task
+    ]
+
+
+def _with_note(run: Run, headers: Mapping[Path, dict[str, Any]], model: str) -> Run:
+    """Says where a task has more logs than the one that counts; shards and the log that they were merged into are one."""
+    logs = Counter(
+        str(header["eval"].get("task") or file.stem)
+        for file, header in headers.items()
+        if header["eval"].get("model", "") == model and file.parent.parent.suffix != _SHARDS
+    )
+    notes = tuple(f"{task}: {count} logs; the newest counts" for task, count in logs.items() if count > 1)
+    return replace(run, result=replace(run.result, notes=(*run.result.notes, *notes))) if notes else run
+
+
+def _run(path: Path, model: str, by_task: Mapping[str, list[Path]], headers: Mapping[Path, dict[str, Any]]) -> Run:
     statuses = {task: _status([headers[file] for file in files]) for task, files in by_task.items()}
+    first = headers[next(iter(by_task.values()))[0]]["eval"]
     return run_of_docs(
         list(by_task),
         lambda task, ids: _answered(by_task[task], headers[by_task[task][0]]),
         path=path,
-        model=str(first.get("model", "")),
+        model=model,
         date=timestamp(str(first.get("created", ""))),
         origin="inspect",
         lacks=LACKS,
@@ -68,7 +90,7 @@ def read_scores(path: Path) -> RunResult:
     header = read_header(path)
     reported = (header.get("results") or {}).get("scores")
     if not reported:
-        return read_inspect(path).result
+        return only_run(read_inspect(path), path, "models").result
     docs = int((header["eval"].get("dataset") or {}).get("samples") or 0)
     scores = {}
     for each in reported:
@@ -119,21 +141,77 @@ def _trial(sample: Mapping[str, Any]) -> Trial:
         scores={name: value for name, value in _scores(sample) if value is not None},
         answer=_completion(sample.get("output") or {}),
         failure=failure,
-        conversation=tuple(_turn(message, sample.get("attachments") or {}) for message in sample.get("messages") or ()),
+        conversation=_conversation(sample),
+        spent=_spent(sample),
     )
 
 
-def _turn(message: Mapping[str, Any], attachments: Mapping[str, Any]) -> Message:
-    """A turn of the conversation; long texts stand apart in the log, under a hash."""
-    text = json_text(message.get("content"))
-    text = _ATTACHMENT.sub(lambda found: str(attachments.get(found[1], found[0])), text)
+def _spent(sample: Mapping[str, Any]) -> dict[str, float]:
+    """Of all models that took part; what inspect does not know of a model (its price) is not there."""
+    spent: dict[str, float] = {}
+    if steps := [message.get("role") for message in sample.get("messages") or ()].count("assistant"):
+        spent["steps"] = float(steps)
+    if seconds := sample.get("working_time") or sample.get("total_time"):
+        spent["seconds"] = float(seconds)
+    if usages := list((sample.get("model_usage") or {}).values()):
+        spent["tokens"] = float(sum([usage["total_tokens"] for usage in usages]))
+        costs = [usage.get("total_cost") for usage in usages]
+        if None not in costs:
+            spent["cost"] = float(sum(costs))
+    return spent
+
+
+def _conversation(sample: Mapping[str, Any]) -> tuple[Message, ...]:
+    messages, attachments = sample.get("messages") or (), sample.get("attachments") or {}
+    if len(messages) <= 2:
+        return tuple([_turn(message, attachments) for message in messages])
+    known = _took(sample)
+    return tuple([_turn(message, attachments, known.get(message.get("id"), _NOTHING)) for message in messages])
+
+
+def _took(sample: Mapping[str, Any]) -> dict[Any, dict[str, Any]]:
+    """Id of a message → its tokens and seconds, which stand with the event that gave it."""
+    found = {}
+    for event in sample.get("events") or ():
+        if event.get("event") == "tool":
+            found[event.get("message_id")] = took(seconds=event.get("working_time"))
+        elif event.get("event") == "model":
+            output = event.get("output") or {}
+            spent = took(tokens=(output.get("usage") or {}).get("output_tokens"), seconds=event.get("working_time"))
+            for choice in output.get("choices") or ():
+                found[choice["message"].get("id")] = spent
+    return found
+
+
+def _turn(message: Mapping[str, Any], attachments: Mapping[str, Any], spent: Mapping[str, Any] = _NOTHING) -> Message:
     calls = message.get("tool_calls")
     return Message(
         str(message.get("role")),
-        text,
-        tuple({"name": call.get("function"), "arguments": call.get("arguments")} for call in calls or ()),
+        content_of(_whole(message.get("content"), attachments)),
+        tuple(
+            {
+                "id": call.get("id"),
+                "name": call.get("function"),
+                "arguments": _whole(call.get("arguments"), attachments),
+            }
+            for call in calls
+        )
+        if calls
+        else (),
         message.get("tool_call_id"),
+        spent,
     )
+
+
+def _whole(value: Any, attachments: Mapping[str, Any]) -> Any:
+    """With its long texts and images, which stand apart in the log, under a hash."""
+    if not attachments:
+        return value
+    if isinstance(value, str):
+        return _ATTACHMENT.sub(lambda found: str(attachments.get(found[1], found[0])), value)
+    if isinstance(value, list):
+        return [_whole(each, attachments) for each in value]
+    return {name: _whole(each, attachments) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _completion(output: Mapping[str, Any]) -> Any:
@@ -181,8 +259,10 @@ def _read_as(sample: Mapping[str, Any]) -> list[Any]:
 
 LACKS = {"groups": "inspect has no groups of tasks."}
 FORMAT = RunFormat(
+    files="*.eval, or *.json of the same content",
     finds=lambda path: bool(find_logs(path)),
-    read=read_inspect,
+    read=lambda path: only_run(read_inspect(path), path, "models"),
+    read_all=read_inspect,
     write=write_inspect,
     needs=("samples",),
     lacks=LACKS,

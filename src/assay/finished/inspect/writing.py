@@ -70,7 +70,10 @@ def _scores_in_header(about: TaskResult) -> list[dict[str, Any]]:
             "params": {},
             "metrics": {
                 name: {"name": name, "value": value, "params": {}}
-                for name, value in (("mean", score.estimate.value), ("stderr", score.estimate.stderr))
+                for name, value in (
+                    (score.aggregation or "mean", score.estimate.value),
+                    ("stderr", score.estimate.stderr),
+                )
                 if value is not None
             },
         }
@@ -97,7 +100,7 @@ def _unscored_sample(row: Mapping[str, Any]) -> dict[str, Any]:
         "id": row["doc_id"],
         "epoch": 1,
         "input": str(arguments[0][0]) if arguments else "",
-        "choices": [str(request[1]) for request in arguments] if len(arguments) > 1 else None,
+        "choices": [str(request[1]) for request in arguments if len(request) > 1] if len(arguments) > 1 else None,
         "target": str(json.loads(row["target"])),
         "messages": [],
         "output": {"model": "", "choices": [{"message": message, "stop_reason": "stop"}]},

@@ -164,10 +164,18 @@ def reported_group_scores(name: str, data: Mapping[str, Any]) -> dict[MetricKey,
 
 
 def _leaves(name: str, data: Mapping[str, Any]) -> list[str]:
-    children = data.get("group_subtasks", {}).get(name, [])
-    if not children or name in data.get("configs", {}):
-        return [name]
-    return list(dict.fromkeys(leaf for child in children for leaf in _leaves(child, data)))
+    found: dict[str, bool] = {}
+    """By name, whether it is a leaf. Each is looked at once: groups may share members, and contain each other by mistake."""
+
+    def visit(name: str) -> None:
+        if name not in found:
+            children = data.get("group_subtasks", {}).get(name, [])
+            found[name] = not children or name in data.get("configs", {})
+            for child in () if found[name] else children:
+                visit(child)
+
+    visit(name)
+    return [name for name, is_leaf in found.items() if is_leaf]
 
 
 def _how(value: float | None, key: MetricKey, leaves: list[str], results: Mapping[str, Any]) -> dict[str, Any]:

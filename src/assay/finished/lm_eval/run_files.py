@@ -15,7 +15,7 @@ from assay.finished.jsonl import file_name, sample_objects, write_jsonl
 from assay.finished.lm_eval.results import ORIGIN, WRITTEN_NAMES, read_results, to_run_result, with_bare_names
 from assay.finished.run import AnsweredDoc, Run, SentRequest, without_samples
 from assay.instance import Instance
-from assay.paths import parse_json
+from assay.paths import parse_json, regular
 from assay.results import RunResult, sanitize, write_whole
 from assay.store import request_hash
 
@@ -73,7 +73,7 @@ def sample_files(results: Path, data: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 def read_samples(path: Path, task: str, output_type: str | None) -> Iterator[AnsweredDoc]:
     kind = output_type or "generate_until"
-    with open(path, encoding="utf-8", errors="surrogatepass") as lines:
+    with regular(path).open(encoding="utf-8", errors="surrogatepass") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -149,11 +149,13 @@ def write_lm_eval(run: Run, folder: Path) -> list[Path]:
 
 def _results_in(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     for name in names:
-        if name.startswith("results") and name.endswith(".json") and find_results(folder / name) is not None:
-            yield folder / name
+        file = folder / name
+        if name.startswith("results") and name.endswith(".json") and not file.is_symlink() and find_results(file):
+            yield file
 
 
 FORMAT = RunFormat(
+    files="results_*.json",
     finds=lambda path: find_results(path) is not None,
     read=read_lm_eval,
     write=write_lm_eval,

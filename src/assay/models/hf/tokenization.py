@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigError, ModelError, did_you_mean
+from assay.models.chat_templates import render_chat
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +218,9 @@ class ChatFormatter:
             raise self._refusal(error) from error
 
     def _render(self, template: str, messages: list[dict[str, Any]], add_generation_prompt: bool) -> str:
-        return str(
-            self.tokenizer.apply_chat_template(
-                messages,
-                chat_template=template,
-                tokenize=False,
-                add_generation_prompt=add_generation_prompt,
-                continue_final_message=not add_generation_prompt,
-                **self.arguments,
-            )
+        name = str(self.tokenizer.name_or_path)
+        return render_chat(
+            self.tokenizer, name, messages, open_end=add_generation_prompt, chat_template=template, **self.arguments
         )
 
     def _refusal(self, error: Exception) -> ModelError:

@@ -122,6 +122,7 @@ class LocalChat(ServerLM):
     user message.
     """
 
+    registered_name = "local-chat-completions"
     ENDPOINT = "/chat/completions"
     PROBED: ClassVar[Mapping[str, Ability]] = CHAT_ABILITIES
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": TOPS}

@@ -25,6 +25,7 @@ _PROBE = "The sun rises in the east."
 class LocalCompletions(ServerLM):
     """Your own completions server: vLLM, SGLang, llama.cpp, text-generation-inference, …"""
 
+    registered_name = "local-completions"
     ENDPOINT = "/completions"
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": TOPS}
     _echo_works = False

@@ -13,7 +13,18 @@ from assay.errors import ModelError
 from assay.models.base import Stop
 from assay.models.openai.http import HttpClient, Reply, TooLarge, read_refusal
 from assay.models.openai.pacing import LONGEST_BACKOFF, AdaptiveLimit, RetryPolicy, Tries
-from assay.models.openai.wire import NOT_AN_API, NOT_THERE, Failed, Job, Retry, Settings, Unusable, in_order, write_body
+from assay.models.openai.wire import (
+    NO_SUCH_HOST,
+    NOT_AN_API,
+    NOT_THERE,
+    Failed,
+    Job,
+    Retry,
+    Settings,
+    Unusable,
+    in_order,
+    write_body,
+)
 from assay.models.waiting import rounded_seconds, told_while
 
 if TYPE_CHECKING:
@@ -388,7 +399,7 @@ class Dispatch(Generic[T]):
             )
         if isinstance(error, aiohttp.ClientConnectorError):
             self._check_still_there(reason)
-            return Retry(reason, hint=NOT_THERE)
+            return Retry(reason, hint=NO_SUCH_HOST if isinstance(error, aiohttp.ClientConnectorDNSError) else NOT_THERE)
         return Retry(reason)
 
     def _check_still_there(self, reason: str) -> None:

@@ -35,6 +35,10 @@ _MOST_SPECIALS = 3
 _HALF = "\ufffd"
 
 
+class _Ambiguous(Exception):
+    """The texts can be laid along the prompt in more than one way."""
+
+
 @dataclass(frozen=True, slots=True)
 class EchoRequest:
     """One prompt, and where in it scoring begins."""
@@ -185,7 +189,10 @@ def place_tokens(prompt: str, texts: Sequence[str], offsets: Sequence[int]) -> l
     for specials in range(min(_MOST_SPECIALS, len(texts) - 1) + 1):
         if any(_HALF in text for text in texts[:specials]):
             break  # pieces of characters are the prompt's own
-        places = _lay(prompt, texts[specials:])
+        try:
+            places = _lay(prompt, texts[specials:])
+        except _Ambiguous:
+            return None  # a special more would make it clear, but the prompt's own first token would be taken for it
         if places is not None:
             return [(0, 0)] * specials + places
     return None
@@ -319,4 +326,6 @@ def _pieces_of(rest: str, pieces: Sequence[str], *, all_laid: bool) -> int | Non
     """How many of the pieces stand for the rest of the prompt; the last of them may be the generated token."""
     counts = [len(pieces) - 1, len(pieces)] if all_laid else [len(pieces)]
     possible = [count for count in counts if count > 0 and _can_stand_for(pieces[:count], rest)]
-    return possible[0] if len(possible) == 1 else None
+    if len(possible) > 1:
+        raise _Ambiguous
+    return possible[0] if possible else None

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import Any, TypeVar
 
-from assay.errors import ConfigError, ModelError
+from assay.errors import ConfigError, ModelError, install_hint
 from assay.instance import Context
 from assay.models.base import ModelInfo, Stop, check_arguments, never
 from assay.models.generation import GenerationSettings
@@ -119,7 +119,7 @@ class LiteLLMTransport(Transport):
 def package() -> Any:
     """litellm, without the list of prices that it would fetch when it is imported."""
     if find_spec("litellm") is None:
-        raise ConfigError("this model needs the package litellm", hint="pip install 'assay-eval[litellm]'")
+        raise ConfigError("this model needs the package litellm", hint=install_hint("litellm"))
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
 

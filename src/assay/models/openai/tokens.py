@@ -7,6 +7,7 @@ import json
 from typing import Any, Protocol
 
 from assay.errors import ConfigError, ModelError, install_hint
+from assay.models.chat_templates import render_chat
 
 _NO_LENGTH = 10**9
 """Tokenizers that know of no length say a number beyond any."""
@@ -65,14 +66,9 @@ class HFEncoder:
 
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> str:
         try:
-            return str(
-                self._tokenizer.apply_chat_template(
-                    messages,
-                    tokenize=False,
-                    add_generation_prompt=add_generation_prompt,
-                    continue_final_message=not add_generation_prompt,
-                )
-            )
+            return render_chat(self._tokenizer, self.name, messages, open_end=add_generation_prompt)
+        except ModelError:
+            raise
         except Exception as error:  # a template is a program of its own and raises what it likes
             raise ModelError(f"the chat template of {self.name} raised: {error}") from error
 

@@ -22,7 +22,7 @@ from assay.models.base import Stop, never
 from assay.models.openai.dispatch import Dispatch
 from assay.models.openai.http import HttpClient, Reply, TooLarge, allow_connections, read_refusal
 from assay.models.openai.pacing import TRUST, AdaptiveLimit
-from assay.models.openai.wire import NOT_AN_API, NOT_THERE, Failed, Job, Settings, write_body
+from assay.models.openai.wire import NO_SUCH_HOST, NOT_AN_API, NOT_THERE, Failed, Job, Settings, write_body
 from assay.models.waiting import rounded_seconds, told_while
 
 T = TypeVar("T")
@@ -156,9 +156,9 @@ class Transport:
                 raise ModelError(
                     f"{self.settings.url} answers with what is not JSON: {reason}", hint=NOT_AN_API
                 ) from error
-            is_there = isinstance(error, TooLarge)
+            hint = NO_SUCH_HOST if isinstance(error, aiohttp.ClientConnectorDNSError) else NOT_THERE
             raise ModelError(
-                f"{self.settings.url} does not answer: {reason}", hint=None if is_there else NOT_THERE
+                f"{self.settings.url} does not answer: {reason}", hint=None if isinstance(error, TooLarge) else hint
             ) from error
 
     def _started(self) -> asyncio.AbstractEventLoop:

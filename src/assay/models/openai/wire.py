@@ -48,6 +48,7 @@ class Retry:
 
 
 NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
+NO_SUCH_HOST = "Check the host's name in base_url: no machine is known by it from here."
 NOT_AN_API = "Check base_url, which is the server's address up to /v1: something else answers there, or a proxy does."
 TOO_OFTEN = "The server limits how often it is asked: wait, or lower num_concurrent in --model_args."
 

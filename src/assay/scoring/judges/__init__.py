@@ -1,7 +1,7 @@
 """Judges: answers graded by a second model, with what is needed to know what its verdicts are worth."""
 
 from assay.scoring.judges.kinds import JUDGE_KINDS, Case, JudgeKind, Part, disarm, fence
-from assay.scoring.judges.labels import Labels, answer_hash, checked, label_rows
+from assay.scoring.judges.labels import Labels, answer_hash, checked, label_rows, read_rows
 from assay.scoring.judges.reading import read_verdict
 from assay.scoring.judges.scales import Grades, NamedScale, Points, Scale, scale_from_json
 from assay.scoring.judges.scorer import JudgeScorer
@@ -22,6 +22,7 @@ __all__ = [
     "disarm",
     "fence",
     "label_rows",
+    "read_rows",
     "read_verdict",
     "scale_from_json",
 ]

@@ -21,6 +21,19 @@ _VERDICT = r"(?:final |my |overall )*(?:verdict|judge?ment|decision|rating|score
 _FINAL = re.compile(rf"(?:\W*{_VERDICT}\W*[:=]\s*)?([^:]{{1,60}})", re.IGNORECASE)
 """A line that is a verdict by itself or says that it is one: it takes back what was stated before it."""
 _INTRODUCES = re.compile(rf"\W*(?:(?:here|this) is )?{_VERDICT}\W*(?:is)?\W*", re.IGNORECASE)
+_REPORTS = re.compile(
+    r"\b(?:says?|said|saying|states?|stated|stating|claims?|claimed|contains?|containing|includes?|including|ends?|ending|writes?|wrote"
+    r"|written|reads?|asks?|argues?|insists?|demands?|tells?|instructs?|mentions?|quotes?|adds?|outputs?|injects?|orders?)\b"
+    r"(?:(?![,;]|[.!?:]\s+\S|\b(?:so|therefore|thus|hence|because)\b).)*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Somebody else says what follows, in the same clause."""
+_ITS_SOURCE = re.compile(
+    r"(?:the |this |its |model |user |candidate |\W)*(?:answer|response|reply|user|candidate|text)(?:['’]s [\w ]+)?\W*",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~|\"\"\")", re.MULTILINE)
 _MOST_OBJECTS = 50
 _AROUND = " \t*_#-"
 """What may stand around a statement on its line."""
@@ -33,8 +46,8 @@ def read_verdict(reply: str, scale: Scale, *, truncated: bool = False) -> float 
 
     1. The whole reply is a JSON object (also in a code block): its key `verdict`.
     2. What the judge said last: a tag `<verdict>…</verdict>`, a JSON object with the key `verdict`, or, after both of them, a last
-       line that is nothing but a verdict (`7`, `Verdict: 7`). What stands in quotation marks, or in the middle of a sentence, is
-       quoted from somebody.
+       line that is nothing but a verdict (`7`, `Verdict: 7`). What stands in quotation marks, in the middle of a sentence, or after
+       "the answer says:" is quoted from somebody.
     3. The last line that is not empty, by itself or after a colon: `7`, `Quality: 7`, `[[7]]`.
     4. The last plain statement: "The answer is incorrect.", "Score: 7/10", "I would give it a 7."
 
@@ -105,9 +118,24 @@ def _last_own(text: str, statements: Sequence[Statement]) -> Statement | None:
     for start, end, verdict in reversed(statements):
         before, after = text[:start].rpartition("\n")[2], text[end:].partition("\n")[0]
         in_sentence = before.strip(_AROUND) and after.strip(_AROUND)
-        if not in_sentence and not before.lstrip().startswith(">") and not _is_quoted(text, start, end):
+        is_theirs = _is_reported(text, start) or before.lstrip().startswith(">")
+        if not in_sentence and not is_theirs and not _is_quoted(text, start, end):
             return start, end, verdict
     return None
+
+
+def _is_reported(text: str, start: int) -> bool:
+    """Whether its line, or the one that leads to its paragraph, list or block of code, says that it is somebody else's."""
+    above, _, before = text[:start].rpartition("\n")
+    is_item = _ITEM.fullmatch(before)
+    if before.strip(_AROUND + "`>") and not is_item:
+        return bool(_REPORTS.search(before) or _ITS_SOURCE.fullmatch(before.strip()))
+    fences = list(_FENCE.finditer(above))
+    if len(fences) % 2:
+        above = above[: fences[-1].start()]
+    lines = (line.strip() for line in reversed(above.splitlines()) if line.strip())
+    lead = next((line for line in lines if not (is_item and _ITEM.match(line))), "")
+    return lead.endswith((":", "：")) and bool(_REPORTS.search(lead) or _ITS_SOURCE.fullmatch(lead))
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
@@ -122,7 +150,7 @@ def _last_line(text: str) -> Iterator[str]:
     line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
     yield line
     before, colon, after = line.rpartition(":")
-    if colon and len(before.split()) <= 4:
+    if colon and len(before.split()) <= 4 and not _REPORTS.search(before):
         yield after.strip()
 
 
@@ -182,7 +210,11 @@ def last_statement(text: str, scale: Scale) -> float | None:
         if isinstance(scale, NamedScale):
             values = _named(sentence, scale)
         elif isinstance(scale, Grades):
-            values = {scale.read(match["a"] or match["b"]) for match in _GRADED.finditer(sentence)}
+            values = {
+                scale.read(match["a"] or match["b"])
+                for match in _GRADED.finditer(sentence)
+                if not _REPORTS.search(sentence[: match.start()])
+            }
         else:
             return None
         if values:
@@ -209,6 +241,7 @@ def _named(sentence: str, scale: NamedScale) -> set[float | None]:
     contrary = [each for each, meant in known.items() if meant != word]
     is_open = (
         _OPEN.search(sentence[: match.end("word")])
+        or _REPORTS.search(sentence[: match.start()])
         or (rest and not reason)
         or re.search(
             rf"\b(?:is|was|but|yet)\s+(?:\w+\s+){{0,2}}(?:{'|'.join(map(re.escape, contrary))})\b(?!\s+answer)",

@@ -9,9 +9,17 @@ import tiktoken
 from inspect_ai import Epochs, Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log._recorders.chunked.convert import convert_eval_logs_to_chunked
-from inspect_ai.model import ChatMessageAssistant, ModelOutput, get_model
-from inspect_ai.scorer import Score, match, mean, scorer, stderr
-from inspect_ai.solver import TaskState, generate, solver
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageUser,
+    ContentImage,
+    ContentReasoning,
+    ContentText,
+    ModelOutput,
+    get_model,
+)
+from inspect_ai.scorer import Score, includes, match, mean, scorer, stderr
+from inspect_ai.solver import TaskState, generate, solver, use_tools
 from inspect_ai.tool import ToolCall, tool
 
 
@@ -89,11 +97,32 @@ def loops(steps):
     return solve
 
 
+DOT = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8Dwn4EIwDiqkL4KAcT9GO0U4BxoAAAAAElFTkSuQmCC"
+
+
+def looking(keys):
+    """A model that looks these up one after the other, the first with a thought, and then answers with the last."""
+
+    def answer(messages, tools, tool_choice, config):
+        step = sum(message.role == "assistant" for message in messages)
+        if step == len(keys):
+            return ModelOutput.from_content("mockllm/model", f"It is {keys[-1]}")
+        output = ModelOutput.for_tool_call("mockllm/model", "lookup", {"key": keys[step]})
+        if step == 0:
+            output.choices[0].message.content = [
+                ContentReasoning(reasoning="A dot. What is it called?"),
+                ContentText(text="I look it up."),
+            ]
+        return output
+
+    return answer
+
+
 def main(folder: Path) -> None:
-    def run(task, model, name, **options):
+    def run(task, model, name, called="model", **options):
         logs = eval(
             task,
-            model=get_model("mockllm/model", custom_outputs=model),
+            model=get_model(f"mockllm/{called}", custom_outputs=model),
             log_dir=str(folder / name),
             display="none",
             **options,
@@ -105,8 +134,8 @@ def main(folder: Path) -> None:
     run(Task(**single), answers(lambda n, t: BAD[n - 1]), "bad")
     better, worse = answers(lambda n, t: n % 6 != 0), answers(lambda n, t: (n + t) % 3 != 0)
     twice = {"dataset": SUMS[:6], "solver": generate(), "scorer": [match(numeric=True), facets()], "name": "sums"}
-    run(Task(**twice, epochs=Epochs(3, "mean")), better, "epochs_a")
-    run(Task(**twice, epochs=Epochs(3, "mean")), worse, "epochs_b")
+    run(Task(**twice, epochs=Epochs(3, "mean")), better, "epochs_a", "steady")
+    run(Task(**twice, epochs=Epochs(3, "mean")), worse, "epochs_b", "shaky")
     run(Task(**twice), answers(lambda n, t: True), "json", log_format="json")
     few = {"dataset": SUMS[:8], "scorer": match(numeric=True), "name": "sums"}
     run(Task(**few, solver=[breaks_on({3, 7}), generate()]), better, "errors", fail_on_error=False)
@@ -119,6 +148,17 @@ def main(folder: Path) -> None:
     log = run(
         Task(dataset=SUMS[:3], solver=loops(lambda n: 2), scorer=match(numeric=True), name="large"), better, "large"
     )
+    seen = [
+        Sample(
+            id=n,
+            input=[ChatMessageUser(content=[ContentText(text=f"What is dot {n}?"), ContentImage(image=DOT)])],
+            target="blue",
+        )
+        for n in (1, 2)
+    ]
+    pictures = Task(dataset=seen, solver=[use_tools(lookup()), generate()], scorer=includes(), name="pictures")
+    run(pictures, looking(["red", "green", "blue"]), "looks_on")
+    run(pictures, looking(["red", "grey"]), "gives_up")
     # The shape of large samples, by inspect's own converter.
     convert_eval_logs_to_chunked(log.location, str(folder / "parts"), chunk_size=2)
 

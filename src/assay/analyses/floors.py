@@ -1,0 +1,75 @@
+"""What a task rewards without any ability: its floors that need no model, task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from assay.config import RunConfig
+from assay.results import MetricKey
+from assay.run import TaskFloors, floors_without_model
+from assay.show import Column, Findings, Table, kinds
+from assay.show.kinds import Name
+from assay.stats import Estimate
+from assay.tasks import TaskManager
+
+
+@dataclass(frozen=True)
+class FloorRow:
+    """One score of a task, by every floor that has something to say about it."""
+
+    task: str
+    key: MetricKey
+    docs: int
+    floors: dict[str, Estimate]
+    chance: float | None
+
+    @property
+    def highest(self) -> str:
+        return max(self.floors, key=lambda name: self.floors[name].value or 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        floors = {name: estimate.to_dict() for name, estimate in self.floors.items()}
+        about = {"task": self.task, "metric": self.key.metric, "filter": self.key.filter, "docs": self.docs}
+        return {**about, "chance": self.chance, "highest": self.highest, "floors": floors}
+
+
+class Floors(tuple[FloorRow, ...]):
+    """Of some tasks."""
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [row.to_dict() for row in self]
+
+
+def measure(config: RunConfig, manager: TaskManager) -> Floors:
+    """The floors of the config's tasks, answered by rules and scored by the tasks' own filters and metrics."""
+    return Floors(row for found in floors_without_model(config, manager) for row in rows_of(found))
+
+
+def rows_of(found: TaskFloors) -> Iterable[FloorRow]:
+    keys = dict.fromkeys(key for scores in found.floors.values() for key in scores)
+    for key in keys:
+        floors = {name: scores[key].estimate for name, scores in found.floors.items() if key in scores}
+        is_accuracy = key.metric.startswith("acc")
+        yield FloorRow(found.task, key, found.docs, floors, found.chance if is_accuracy else None)
+
+
+def findings(floors: Floors) -> Findings:
+    names = list(dict.fromkeys(name for row in floors for name in row.floors))
+    columns: list[Column[FloorRow]] = [
+        Column("task", kinds.NAME, lambda row: Name(row.task), "task", shrinks=True),
+        Column("metric", kinds.TEXT, lambda row: str(row.key), "metric", shrinks=True),
+        Column("docs", kinds.COUNT, lambda row: row.docs, rank=2),
+        Column("chance", kinds.NUMBER, lambda row: row.chance, rank=1),
+        *(Column(name.replace("_", " "), kinds.VALUE, _floor(name), name) for name in names),
+    ]
+    notes = (
+        "Each floor answers every doc by a rule and is scored by the task's own filters and metrics. `blind`, which needs a model, "
+        "is measured by `assay run --floors`.",
+    )
+    return Findings("Floors", tables=(Table.of(columns, floors),), notes=notes if floors else (), result=floors)
+
+
+def _floor(name: str) -> Callable[[FloorRow], Estimate | None]:
+    return lambda row: row.floors.get(name)

@@ -1,0 +1,149 @@
+"""Floors: what a score would be without the ability, beside the score, in its file, in its groups and above nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.own_files import Told, command, write_task
+
+from assay import evaluate
+from assay.errors import ConfigError
+from assay.evaluation import score_again
+from assay.results import MetricKey, RunResult, rows_of
+
+ACC, EXACT = MetricKey("acc"), MetricKey("exact_match")
+CHOICES: list[dict[str, Any]] = [
+    {"q": f"number {i}?", "right": "right", "wrong": ["w", "much too long", "x"][i % 3], "gold": i % 2}
+    for i in range(30)
+]
+LABELLED = {
+    "output_type": "multiple_choice",
+    "doc_to_text": "{{q}}\nA. {{right if gold == 0 else wrong}}\nB. {{right if gold == 1 else wrong}}\nAnswer:",
+    "doc_to_choice": ["A", "B"],
+    "doc_to_target": "gold",
+}
+CLOZE = {
+    "output_type": "multiple_choice",
+    "doc_to_text": "Question: {{q}}\nAnswer:",
+    "doc_to_choice": "{{[right, wrong]}}",
+    "doc_to_target": 0,
+    "metric_list": [{"metric": "acc"}, {"metric": "brier_score"}],
+}
+
+
+def run(folder: Path, *tasks: str, model: Any = None, floors: str = "default", **more: Any) -> RunResult:
+    told = model or Told(ll=lambda context, choice: -len(choice) if "number" in context else -1.0)
+    return evaluate(model=told, tasks=list(tasks), include_path=[str(folder)], floors=floors, **more)
+
+
+def test_the_rules_of_choices_are_scored_by_the_tasks_own_metrics(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    write_task(tmp_path, CHOICES, name="cloze", **CLOZE)
+    result = run(tmp_path, "letters", "cloze")
+    floors = result.tasks["letters"].scores[ACC].floors
+    assert set(floors) == {"blind", "longest", "constant_label", "majority_label"}
+    assert floors["constant_label"].value == floors["majority_label"].value == 0.5
+    assert floors["longest"].value == pytest.approx(20 / 30), "the longer option, not the longer label"
+    # Which choice stands first is nothing that a model sees if it is given one after the other.
+    assert set(result.tasks["cloze"].scores[ACC].floors) == {"blind", "longest"}
+    assert set(result.tasks["cloze"].scores[MetricKey("brier_score")].floors) == {"blind"}, (
+        "rules have no probabilities"
+    )
+
+
+def test_blind_leaves_the_question_out_and_the_choices_in(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    write_task(tmp_path, CHOICES, name="cloze", **CLOZE)
+    seen: list[str] = []
+
+    def ll(context: str, choice: str) -> float:
+        seen.append(context)
+        return -1.0
+
+    run(tmp_path, "letters", "cloze", "letters:mc", model=Told(ll=ll), floors="blind")
+    blind = {context for context in seen if "number" not in context}
+    assert "Question: \nAnswer:" in blind, "of the cloze"
+    assert "A. right\nB. w\nAnswer:" in blind, "of the file that lists its choices"
+    assert "Question: \nA. right\nB. w\nAnswer:" in blind, "of the style"
+
+
+def test_floors_of_written_answers_and_how_far_a_score_is_above_them(tmp_path: Path) -> None:
+    docs = [{"q": f"What is {i} + 0, not {i % 4}", "a": str(i % 4)} for i in range(40)]
+    fields = {
+        "output_type": "generate_until",
+        "doc_to_text": "q",
+        "doc_to_target": "a",
+        "generation_kwargs": {"until": []},
+    }
+    write_task(tmp_path, docs, name="sums", metric_list=[{"metric": "exact_match"}], **fields)
+    model = Told(text=lambda prompt: prompt.rsplit(" ", 1)[1])
+    score = run(tmp_path, "sums", model=model).tasks["sums"].scores[EXACT]
+    values = {name: floor.value for name, floor in score.floors.items()}
+    assert values == {"empty": 0.0, "constant": 0.25, "copy": 0.0, "last_number": 1.0}
+    assert score.above_floor is not None
+    assert score.above_floor.value == 0.0
+    assert score.estimate.value == 1.0, "a score of 1 that a rule without any ability has too"
+
+
+def test_groups_have_the_floors_that_all_members_have(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    write_task(tmp_path, CHOICES, name="cloze", **CLOZE)
+    listed = {"metric": "acc", "aggregation": "mean", "weight_by_size": False}
+    body = {"group": "both", "task": ["letters", "cloze"], "aggregate_metric_list": [listed]}
+    (tmp_path / "both.yaml").write_text(yaml.safe_dump(body))
+    result = run(tmp_path, "both")
+    group, members = (
+        result.groups["both"].scores[ACC],
+        [result.tasks[name].scores[ACC] for name in ("letters", "cloze")],
+    )
+    assert set(group.floors) == {"blind", "longest"}
+    longest = [member.floors["longest"].value or 0.0 for member in members]
+    assert group.floors["longest"].value == pytest.approx(sum(longest) / 2)
+    assert group.above_floor is not None
+    highest = max(floor.value or 0.0 for floor in group.floors.values())
+    assert group.above_floor.value == pytest.approx((group.estimate.value or 0.0) - highest)
+    assert group.above_floor.low is not None
+    assert group.above_floor.low < group.above_floor.value
+    (row,) = [row for row in rows_of(result) if row.name == "both"]
+    assert "longest" in row.floor_mark
+
+
+def test_they_are_stored_read_and_scored_again(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    result = run(tmp_path, "letters", run_dir=str(tmp_path / "run"))
+    assert list(result.tasks) == ["letters"], "the blind task is no row of its own"
+    read = RunResult.load(tmp_path / "run")
+    assert read.tasks["letters"].scores[ACC].floors == result.tasks["letters"].scores[ACC].floors
+    assert read.tasks["letters"].scores[ACC].above_floor == result.tasks["letters"].scores[ACC].above_floor
+    again = score_again(tmp_path / "run")
+    assert again.tasks["letters"].scores[ACC].floors == read.tasks["letters"].scores[ACC].floors
+
+
+def test_the_docs_are_those_of_the_score(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    score = run(tmp_path, "letters", limit=7, sample="random").tasks["letters"].scores[ACC]
+    assert {floor.n for floor in score.floors.values()} == {7}
+    early = run(tmp_path, "letters", until="ci=0.4").tasks["letters"].scores[ACC]
+    assert {floor.n for floor in early.floors.values()} == {early.estimate.n}
+    assert "blind" not in early.floors, "it would have stopped at other docs"
+
+
+def test_a_floor_that_nobody_knows_is_refused_before_the_first_request(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    model = Told()
+    with pytest.raises(ConfigError, match="longest"):
+        run(tmp_path, "letters", model=model, floors="longst")
+    assert model.sent == 0
+
+
+def test_show_has_the_floors_that_need_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    said = command(capsys, "show", "letters", "--floors", "--json", "--include_path", tmp_path)
+    row, _ = json.loads(said.out)
+    assert row["chance"] == 0.5
+    assert row["highest"] == "longest"
+    assert set(row["floors"]) == {"longest", "constant_label", "majority_label"}
