@@ -41,19 +41,19 @@ CHANGES_WHAT_IS_OUTSIDE = [
     "mount --bind . {victim}; pivot_root . {victim}; chroot {victim} /bin/true; cd {victim} && touch here",
 ]
 LEAVES_SOMETHING_BEHIND = [
-    "setsid nohup sleep 98765 >/dev/null 2>&1 & disown",
-    "(trap '' TERM HUP INT; while :; do sleep 98765; done) &",
-    "python3 -c \"import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0: os.execvp('sleep',['sleep','98765'])\"",
-    "for i in 1 2 3 4; do (while :; do echo bad > out.txt; sleep 98765; done) & done",
-    "systemd-run --user sleep 98765; screen -dmS x sleep 98765; tmux new -d 'sleep 98765'",
-    "(sleep 98765; echo bad) | (sleep 98765; cat > out.txt) &",
+    "setsid nohup sleep {sleep} >/dev/null 2>&1 & disown",
+    "(trap '' TERM HUP INT; while :; do sleep {sleep}; done) &",
+    "python3 -c \"import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0: os.execvp('sleep',['sleep','{sleep}'])\"",
+    "for i in 1 2 3 4; do (while :; do echo bad > out.txt; sleep {sleep}; done) & done",
+    "systemd-run --user sleep {sleep}; screen -dmS x sleep {sleep}; tmux new -d 'sleep {sleep}'",
+    "(sleep {sleep}; echo bad) | (sleep {sleep}; cat > out.txt) &",
     "touch /dev/shm/left /tmp/left-of-agent /var/tmp/left-of-agent /run/left-of-agent",
 ]
 NEVER_ENDS_OR_TAKES_ALL = [
     "sleep 1000",
     "while :; do :; done",
     "trap '' TERM INT HUP; while :; do :; done",
-    "for i in $(seq 3000); do sleep 98765 & done",
+    "for i in $(seq 3000); do sleep {sleep} & done",
     "yes",
     "cat /dev/zero",
     "head -c 100000000 /dev/zero | tr '\\0' x",

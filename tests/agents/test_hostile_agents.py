@@ -113,6 +113,7 @@ def test_no_hostile_agent_gets_anywhere(
         "victim": victim,
         "port": listener.port,
         "pid": bystander.pid,
+        "sleep": 1_000_000 + os.getpid(),  # of this process of the suite, as the classes run side by side
     }
     hostile = [command.format(**places) for command in CLASSES[name]]
     good = [f"sleep 0.1; echo -n {gold(1000 + n)} > out.txt; cat out.txt > /dev/null" for n in range(4)]
@@ -144,7 +145,7 @@ def test_no_hostile_agent_gets_anywhere(
         Path(place) for place in ("/dev/shm/left", "/tmp/left-of-agent", "/var/tmp/left-of-agent", "/run/left-of-agent")
     ]
     assert not [place for place in left if place.exists()]
-    assert "sleep 98765" not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+    assert f"sleep {places['sleep']}" not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
 
 
 TOOLS = """
