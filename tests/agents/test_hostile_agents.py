@@ -145,7 +145,10 @@ def test_no_hostile_agent_gets_anywhere(
         Path(place) for place in ("/dev/shm/left", "/tmp/left-of-agent", "/var/tmp/left-of-agent", "/run/left-of-agent")
     ]
     assert not [place for place in left if place.exists()]
-    assert f"sleep {places['sleep']}" not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+    assert (
+        f"sleep {places['sleep']}"
+        not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+    )
 
 
 TOOLS = """
