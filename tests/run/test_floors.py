@@ -147,3 +147,60 @@ def test_show_has_the_floors_that_need_no_model(tmp_path: Path, capsys: pytest.C
     assert row["chance"] == 0.5
     assert row["highest"] == "longest"
     assert set(row["floors"]) == {"longest", "constant_label", "majority_label"}
+
+
+def test_choices_in_another_order_show_what_their_places_do(tmp_path: Path) -> None:
+    # The right choice is always the first, and so is the model's answer, whatever stands there.
+    docs = [{"q": f"number {i}?", "right": f"right {i}", "wrong": "w"} for i in range(60)]
+    listed = {**LABELLED, "doc_to_text": "{{q}}\nA. {{right}}\nB. {{wrong}}\nAnswer:", "doc_to_target": "A"}
+    write_task(tmp_path, docs, name="letters", **listed)
+    write_task(tmp_path, docs, name="cloze", **CLOZE)
+    seen: list[str] = []
+
+    def always_a(context: str, choice: str) -> float:
+        seen.append(context)
+        return 0.0 if choice.strip() == "A" else -1.0
+
+    result = run(tmp_path, "letters", "cloze", model=Told(ll=always_a), floors="shuffled,constant_label")
+    score = result.tasks["letters"].scores[ACC]
+    # Two choices a doc; what stays as it was is not sent again.
+    stays = 60 - sum("A. w" in context for context in seen) / 2
+    assert 15 < stays < 45
+    assert score.floors["shuffled"].value == pytest.approx(stays / 60)
+    assert score.over_shuffled is not None
+    assert score.over_shuffled.value == pytest.approx(1 - stays / 60)
+    assert score.above_floor is not None
+    assert score.above_floor.value == 0.0, "above the constant label; another order of the choices is no floor"
+    assert "by the order of the choices" in score.floor_mark
+    assert "shuffled" not in result.tasks["cloze"].scores[ACC].floors, "one choice after the other has no order"
+
+    able = Told(ll=lambda context, choice: float(f"{choice.strip()}. right" in context))
+    moved = run(tmp_path, "letters", "letters:mc", model=able, floors="shuffled")
+    for task in moved.tasks.values():
+        assert task.scores[ACC].floors["shuffled"].value == 1.0, "the right choice is right wherever it stands"
+
+
+def test_what_is_most_probable_without_any_context(tmp_path: Path) -> None:
+    write_task(
+        tmp_path, CHOICES, name="cloze", **CLOZE, description="Answer well. ", num_fewshot=2, fewshot_split="test"
+    )
+    seen: list[str] = []
+
+    def shortest(context: str, choice: str) -> float:
+        seen.append(context)
+        return -len(choice)
+
+    result = run(tmp_path, "cloze", model=Told(ll=shortest), floors="no_context")
+    without = {context for context in seen if "number" not in context}
+    assert without == {""}, "neither the question nor shots nor a description"
+    assert result.tasks["cloze"].scores[ACC].floors["no_context"].value == pytest.approx(10 / 30)
+
+
+def test_a_dry_run_says_what_each_floor_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    flags = ["--model", "dummy", "--tasks", "letters", "--include_path", tmp_path, "--dry_run", "--json"]
+    expected = json.loads(command(capsys, "run", *flags, "--floors", "blind,shuffled,no_context").out)
+    tokens = {name: each["tokens"] for name, each in expected["tasks"].items()}
+    assert set(tokens) == {"letters", "letters:blind", "letters:choice_order", "letters:no_context"}
+    assert 0 < tokens["letters:no_context"] < tokens["letters:blind"] < tokens["letters"]
+    assert sum(tokens.values()) == expected["distinct_tokens"]

@@ -14,7 +14,7 @@ from tests.seeds.tiny_wordnet import write_wordnet
 
 from assay.analyses.compare import compare_runs
 from assay.cli.entry import assay as command
-from assay.errors import ConfigError, MissingPackage
+from assay.errors import ConfigError, DataError, MissingPackage
 from assay.finished import open_run
 from assay.tasks import PERTURBATIONS, BaseTask, MCStyle, TaskManager, perturbed_text
 
@@ -29,7 +29,9 @@ LONG = [
 TEXT = "Which planets circle around the sun 12 times?\nA. Venus\n(B) Mars\n```\nfor planet in planets:\n```\n    indented code\nAnswer:"
 
 
-@pytest.mark.parametrize("name", [name for name in PERTURBATIONS if name not in ("synonyms", "choice_order", "blind")])
+@pytest.mark.parametrize(
+    "name", [name for name in PERTURBATIONS if name not in ("synonyms", "choice_order", "blind", "no_context")]
+)
 def test_a_perturbation_is_the_same_in_every_run_and_spares_what_it_must(name: str) -> None:
     once = perturbed_text(TEXT, [f"{name}(1.0)"], "doc 1", keep=["Answer"])
     assert once == perturbed_text(TEXT, [f"{name}(1.0)"], "doc 1", keep=["Answer"]) != TEXT
@@ -136,8 +138,11 @@ def test_the_order_of_choices_changes_and_the_right_one_with_it(tmp_path: Path) 
         assert options[b.target] == ["Venus", "Mars", "Saturn"][a.target]
         moved += a.args[0] != b.args[0]
     assert moved > 10
-    with pytest.raises(ConfigError, match="choice_order needs a task that a styler words"):
-        TaskManager(tmp_path, include_defaults=False).load(["planets:choice_order"])
+    listless = (
+        TaskManager(tmp_path, include_defaults=False).load(["planets:choice_order"]).tasks["planets:choice_order"]
+    )
+    with pytest.raises(DataError, match="doc 0: choice_order: the prompt lists no options"):
+        listless.build_all_requests()
 
 
 def test_unknown_perturbations_are_refused() -> None:

@@ -41,6 +41,7 @@ COLUMNS: tuple[Column[tuple[str, Any]], ...] = (
     Column("docs", kinds.COUNT, lambda item: item[1].docs),
     Column("requests", kinds.COUNT, lambda item: item[1].requests),
     Column("in the store", kinds.COUNT, lambda item: item[1].kept),
+    Column("tokens", kinds.COUNT, lambda item: item[1].tokens),
 )
 
 

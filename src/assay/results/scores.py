@@ -123,6 +123,8 @@ class Score:
     """What the number would be without the ability, by the name of the floor; there with `--floors`."""
     above_floor: Estimate | None = None
     """How far it lies above the highest of them, on the same docs."""
+    over_shuffled: Estimate | None = None
+    """How far it lies above the score with the choices in another order, on the same docs: what their places do."""
     replicates: Callable[[], Floats] = field(default=no_replicates, compare=False, repr=False)
     counts: Callable[[], NDArray[np.int64]] | None = field(default=None, compare=False, repr=False)
     """Per problem (n draws, c right), for aggregators such as pass@k that work on problems."""
@@ -144,14 +146,18 @@ class Score:
         >>> half = Estimate(0.5, 0.1, 0.3, 0.7, 20, "wilson")
         >>> Score(half, 20, floors={"blind": replace(half, value=0.4), "last_number": replace(half, value=0.1)}).floor_mark
         'blind 0.40 · last number 0.10'
+        >>> moved = replace(half, value=0.25, low=0.1, high=0.4)
+        >>> Score(half, 20, floors={"shuffled": replace(half, value=0.25)}, over_shuffled=moved).floor_mark
+        'shuffled 0.25 (+0.25 [+0.10, +0.40] by the order of the choices)'
         """
         known = {name: floor.value for name, floor in self.floors.items() if floor.value is not None}
         best_first = sorted(known.items(), key=lambda item: item[1], reverse=self.higher_is_better is not False)
-        said = " · ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in best_first)
-        above = self.above_floor
-        if above is None or above.value is None or above.low is None or above.high is None:
-            return said
-        return f"{said} ({above.value:+.2f} [{above.low:+.2f}, {above.high:+.2f}] vs the highest)"
+        parts: dict[bool, list[str]] = {True: [], False: []}
+        for name, value in best_first:
+            parts[name == "shuffled"].append(f"{name.replace('_', ' ')} {value:.2f}")
+        floors = " · ".join(parts[False]) + _less(self.above_floor, "vs the highest")
+        shuffled = "".join(parts[True]) + _less(self.over_shuffled, "by the order of the choices")
+        return " · ".join(filter(None, (floors, shuffled)))
 
     def end(self, side: int, level: float) -> float | None:
         """The low (0) or high (1) end of the interval at this level."""
@@ -183,6 +189,12 @@ class Score:
     @cached_property
     def draw_counts(self) -> NDArray[np.int64] | None:
         return None if self.counts is None else self.counts()
+
+
+def _less(difference: Estimate | None, what: str) -> str:
+    if difference is None or difference.value is None or difference.low is None or difference.high is None:
+        return ""
+    return f" ({difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}] {what})"
 
 
 @dataclass(frozen=True)
@@ -232,6 +244,8 @@ def _write_score(score: Score) -> dict[str, Any]:
         entry["floors"] = {name: floor.to_dict() for name, floor in score.floors.items()}
     if score.above_floor is not None:
         entry["above_floor"] = score.above_floor.to_dict()
+    if score.over_shuffled is not None:
+        entry["over_shuffled"] = score.over_shuffled.to_dict()
     if isinstance(score, GroupScore):
         entry["children"] = [vars(child) for child in score.children]
         entry["missing"] = dict(score.missing)
@@ -275,6 +289,7 @@ def _common(entry: Mapping[str, Any]) -> dict[str, Any]:
         "asked": entry.get("asked"),
         "floors": {name: Estimate.from_dict(floor) for name, floor in entry.get("floors", {}).items()},
         "above_floor": Estimate.from_dict(entry["above_floor"]) if entry.get("above_floor") else None,
+        "over_shuffled": Estimate.from_dict(entry["over_shuffled"]) if entry.get("over_shuffled") else None,
     }
 
 

@@ -293,7 +293,7 @@ def collecting(
             score=score,
             keep_hashes=config.control is not None,
             answer_roles=answer_roles,
-            gold={} if name in plan.blind else labels_of_task(labels, name),
+            gold={} if name in plan.floor_tasks else labels_of_task(labels, name),
         )
         for name, planned in plan.tasks.items()
     }

@@ -20,7 +20,7 @@ from assay.run.plan import Plan, PlannedTask, make_plan, settle
 from assay.run.prepare import set_process
 from assay.run.task_scores import task_scores
 from assay.stats import Estimate, Floats, paired_difference, unit_index, unit_keys
-from assay.tasks import BLIND, TaskManager, answered_by, floors_of, is_decided_by_choice, kind_of
+from assay.tasks import ASKED_FLOORS, SHUFFLED, TaskManager, answered_by, floors_of, is_decided_by_choice, kind_of
 
 Keys = NDArray[np.uint64]
 FloorScores = Mapping[str, Mapping[str, Mapping[MetricKey, Score]]]
@@ -36,14 +36,11 @@ class MeasuredFloors:
 
     def of_task(self, result: TaskResult) -> TaskResult:
         own, above = self.floors.get(result.name, {}), self.above.get(result.name, {})
-        scores = {
-            key: replace(
-                score,
-                floors={name: found[key].estimate for name, found in own.items() if key in found},
-                above_floor=above_highest({name: found[key] for name, found in above.items() if key in found}),
-            )
-            for key, score in result.scores.items()
-        }
+        scores = {}
+        for key, score in result.scores.items():
+            floors = {name: found[key].estimate for name, found in own.items() if key in found}
+            over, over_shuffled = compared({name: found[key] for name, found in above.items() if key in found})
+            scores[key] = replace(score, floors=floors, above_floor=over, over_shuffled=over_shuffled)
         return replace(result, scores=scores)
 
     def of_group(self, result: GroupResult, plan: Plan) -> GroupResult:
@@ -56,7 +53,8 @@ class MeasuredFloors:
             is_mean = score.aggregation in ("mean", "weighted_mean")
             above = self._lifted(self.above, plan, group, key) if is_mean else {}
             floors = {name: found.estimate for name, found in self._lifted(self.floors, plan, group, key).items()}
-            scores[key] = replace(score, floors=floors, above_floor=above_highest(above))
+            over, over_shuffled = compared(above)
+            scores[key] = replace(score, floors=floors, above_floor=over, over_shuffled=over_shuffled)
         return replace(result, scores=scores)
 
     def _lifted(self, scores: FloorScores, plan: Plan, group: Group[Any], key: MetricKey) -> dict[str, Score]:
@@ -66,6 +64,12 @@ class MeasuredFloors:
         made = {name: plan.groups.score_groups({t: {key: scores[t][name][key]} for t in tasks}) for name in names}
         lifted = {name: found[group.name][key] for name, found in made.items() if key in found.get(group.name, {})}
         return {name: score for name, score in lifted.items() if score.estimate.value is not None}
+
+
+def compared(above: Mapping[str, Score]) -> tuple[Estimate | None, Estimate | None]:
+    """A score less its highest floor, and less itself with the choices in another order: that is no floor, and is told by itself."""
+    floors = {name: score for name, score in above.items() if name != SHUFFLED}
+    return above_highest(floors), above[SHUFFLED].estimate if SHUFFLED in above else None
 
 
 def above_highest(above: Mapping[str, Score]) -> Estimate | None:
@@ -94,9 +98,8 @@ def measure_floors(
     floors, above = {}, {}
     for name, result in tasks.items():
         planned = plan.tasks[name]
-        answered = dict(by_rules(planned, sorted(collectors[name].doc_ids), config, answer_roles))
-        if (blind := collectors.get(f"{name}:{BLIND}")) is not None:
-            answered = {BLIND: blind, **answered}
+        asked = {each.floor: collectors[sent] for sent, each in plan.floor_tasks.items() if each.of == name}
+        answered = asked | dict(by_rules(planned, sorted(collectors[name].doc_ids), config, answer_roles))
         floors[name] = {floor: floor_scores(planned, floor, each, config) for floor, each in answered.items()}
         above[name] = {
             floor: dict(differences(result.scores, floors[name][floor], collectors[name], each))
@@ -121,7 +124,7 @@ def by_rules(
 
 def floor_scores(planned: PlannedTask, floor: str, collector: Collector, config: RunConfig) -> dict[MetricKey, Score]:
     """Those that the floor has something to say about: a rule takes a choice, and has no probabilities to give."""
-    is_choice = kind_of(planned.task) == "choices" and floor != BLIND
+    is_choice = kind_of(planned.task) == "choices" and floor not in ASKED_FLOORS
     return {
         key: score
         for key, score in task_scores(collector, config.bootstrap_iters).items()
@@ -134,7 +137,7 @@ def floors_without_model(config: RunConfig, manager: TaskManager) -> Iterator[Ta
     set_process(config)
     plan = settle(make_plan(config, None, manager), config)
     for planned in plan.tasks.values():
-        if planned.name in plan.blind:
+        if planned.name in plan.floor_tasks:
             continue
         collectors = dict(by_rules(planned, planned.doc_ids, config))
         floors = {floor: floor_scores(planned, floor, each, config) for floor, each in collectors.items()}

@@ -30,6 +30,8 @@ class TaskForecast:
     requests: int = 0
     kept: int = 0
     """Requests whose answer is in the store already."""
+    tokens: int = 0
+    """To compute, with shared prefixes; of a server, what it would be if it shared them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class ForecastAnswerer:
             stored = self.store.get_many([key for key, _ in requests])
             self.tasks[task].requests += len(requests)
             self.tasks[task].kept += sum(key in stored for key, _ in requests)
-            self.counter.add([instance for key, instance in requests if key not in stored])
+            self.tasks[task].tokens += self.counter.add([instance for key, instance in requests if key not in stored])
 
     def check(self, docs: Sequence[DocWork]) -> None:
         pass
@@ -132,7 +134,9 @@ class _Counter:
         self.prompt = self.distinct = self.generated = 0
         self.first: list[Instance] = []
 
-    def add(self, instances: Sequence[Instance]) -> None:
+    def add(self, instances: Sequence[Instance]) -> int:
+        """Count them; how many tokens are left when their prefixes are shared."""
+        before = self.distinct
         by_type: dict[str, list[Instance]] = {}
         for instance in instances:
             by_type.setdefault(instance.request_type, []).append(instance)
@@ -143,6 +147,7 @@ class _Counter:
         for kind, group in by_type.items():
             self.prompt += sum(self._tokens(kind, [instance]) for instance in group)
             self.distinct += self._tokens(kind, group)
+        return self.distinct - before
 
     def _tokens(self, kind: str, instances: Sequence[Instance]) -> int:
         answers_itself = REQUEST_TYPES[kind].answer is None or callable(getattr(self.lm, kind, None))

@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,15 +27,18 @@ from assay.run.doc_work import DocWork
 from assay.run.overlays import put_under, require_all
 from assay.stats import cluster_key, doc_key, is_missing_label, unit_index, unit_keys
 from assay.tasks import (
+    ASKED_FLOORS,
     BLIND,
+    NO_CONTEXT,
     DocRequests,
     Loaded,
     RequestOptions,
     Task,
     TaskManager,
-    blind_task,
     check_docs,
     check_floors,
+    floor_task,
+    is_apt,
     read_overlay,
     says_how_to_generate,
     shuffle_of,
@@ -72,6 +76,13 @@ class PlannedTask:
         return self.task.iter_requests(replace(self.options, only=self.doc_ids))
 
 
+class FloorTask(NamedTuple):
+    """What a task is asked for that is there for a floor."""
+
+    of: str
+    floor: str
+
+
 @dataclass(frozen=True)
 class Plan:
     tasks: dict[str, PlannedTask]
@@ -80,8 +91,8 @@ class Plan:
     """Where each field of each task was set."""
     notes: tuple[str, ...] = ()
     """What is to be said about the tasks' docs."""
-    blind: Mapping[str, str] = field(default_factory=dict)
-    """Tasks that are another one without its questions, and that one's name. They stand in no group, and no table has a row for them."""
+    floor_tasks: Mapping[str, FloorTask] = field(default_factory=dict)
+    """Tasks that are asked for a floor of another. They stand in no group, and no table has a row for them."""
     is_part: bool = False
     """Whether a run's own docs stand for the datasets."""
 
@@ -127,18 +138,28 @@ def make_plan(
         for name, task in loaded.tasks.items()
         if name in groups.tasks
     }
-    blind = blind_tasks(tasks, config)
-    names = {name: planned.name.rpartition(":")[0] for name, planned in blind.items()}
-    return Plan(tasks=tasks | blind, groups=groups, origins=loaded.origins, blind=names)
+    asked, named = asked_floors(tasks, config)
+    return Plan(tasks=tasks | asked, groups=groups, origins=loaded.origins, floor_tasks=named)
 
 
-def blind_tasks(tasks: Mapping[str, PlannedTask], config: RunConfig) -> dict[str, PlannedTask]:
-    """The tasks without their questions, as `--floors` wants them. After `--until` they would stop at other docs."""
+def asked_floors(
+    tasks: Mapping[str, PlannedTask], config: RunConfig
+) -> tuple[dict[str, PlannedTask], dict[str, FloorTask]]:
+    """The variants of the tasks that `--floors` asks of the model. After `--until` they would stop at other docs."""
     check_floors(config.floors)
-    if not {BLIND, "default"} & {*config.floors} or config.predict_only or config.until:
-        return {}
-    made = [(planned, blind_task(planned.task)) for planned in tasks.values()]
-    return {task.task_name: replace(planned, task=task) for planned, task in made if task is not None}
+    planned: dict[str, PlannedTask] = {}
+    named: dict[str, FloorTask] = {}
+    wanted = [
+        floor for floor in ASKED_FLOORS if floor in config.floors or (floor == BLIND and "default" in config.floors)
+    ]
+    if config.predict_only or config.until:
+        return planned, named
+    for (name, each), floor in product(tasks.items(), wanted):
+        in_chat = bool(each.options.apply_chat_template)
+        task = None if in_chat and floor == NO_CONTEXT else floor_task(each.task, floor)
+        if task is not None:
+            planned[task.task_name], named[task.task_name] = replace(each, task=task), FloorTask(name, floor)
+    return planned, named
 
 
 def called(task: Task, manager: TaskManager) -> str:
@@ -275,7 +296,7 @@ def _as_size(value: Any) -> Any:
 
 def settle(plan: Plan, config: RunConfig) -> Plan:
     """The plan with its docs. Loads every dataset, so that a missing one is found before the first request."""
-    settled = {name: _settled(planned, config) for name, planned in plan.tasks.items() if name not in plan.blind}
+    settled = {name: _settled(planned, config) for name, planned in plan.tasks.items() if name not in plan.floor_tasks}
     settled = under_overlays(settled, config, is_part=plan.is_part)
     remarks: dict[str, list[str]] = {}
     for name, planned in settled.items():
@@ -285,12 +306,15 @@ def settle(plan: Plan, config: RunConfig) -> Plan:
         f"{', '.join(names[:5])}{f' and {len(names) - 5} more' if names[5:] else ''}: {remark}"
         for remark, names in remarks.items()
     ]
-    # Where the context varies and not the choice, there is no question that could be left out.
-    blind = {name: of for name, of in plan.blind.items() if not settled[of].task.multiple_input}
-    for name, of in blind.items():
+    floors = {
+        name: each
+        for name, each in plan.floor_tasks.items()
+        if is_apt(each.floor, settled[each.of].task, settled[each.of].doc_ids)
+    }
+    for name, (of, _) in floors.items():
         plan.tasks[name].task.corrections = settled[of].task.corrections
         settled[name] = replace(settled[of], task=plan.tasks[name].task)
-    return replace(plan, tasks=settled, notes=tuple(notes), blind=blind)
+    return replace(plan, tasks=settled, notes=tuple(notes), floor_tasks=floors)
 
 
 def under_overlays(tasks: Mapping[str, PlannedTask], config: RunConfig, *, is_part: bool) -> dict[str, PlannedTask]:

@@ -44,7 +44,7 @@ def summarize(
     """Every task's result, every group's, and what is to be said about them."""
     tasks, notes = {}, []
     for name, planned in plan.tasks.items():
-        if name in plan.blind:
+        if name in plan.floor_tasks:
             continue
         scores, remarks = controlled(task_scores(collectors[name], config.bootstrap_iters), collectors[name], config)
         scores = {key: with_own_size(score, planned, collectors[name], config) for key, score in scores.items()}
@@ -71,7 +71,7 @@ def first_docs_notes(plan: Plan, collectors: Mapping[str, Collector], config: Ru
     """`--limit` takes the first docs, as lm-evaluation-harness does; an interval treats them as if they had been drawn."""
     if config.limit is None or config.sample or config.until or config.control:
         return []
-    tasks = {name: planned for name, planned in plan.tasks.items() if name not in plan.blind}
+    tasks = {name: planned for name, planned in plan.tasks.items() if name not in plan.floor_tasks}
     sizes = {name: (collectors[name].health.docs, planned.size or 0) for name, planned in tasks.items()}
     first = [f"{name}: first {sent:,} of {size:,}" for name, (sent, size) in sizes.items() if sent < size]
     more = f" (and of {len(first) - _FEW:,} more tasks)" if len(first) > _FEW else ""

@@ -19,7 +19,7 @@ from assay.tasks.fewshot import Draw, FewshotPool, ShotBook, make_sampler
 from assay.tasks.formats import apply_format, offer_choices
 from assay.tasks.languages import ANSWER_WORDS, QUESTION_WORDS
 from assay.tasks.overlay import Correction, corrected
-from assay.tasks.perturbation import perturbed_text
+from assay.tasks.perturbation import choice_order, perturbed_text
 from assay.tasks.prompt import (
     DocRequests,
     RequestOptions,
@@ -33,7 +33,7 @@ from assay.tasks.prompt import (
     select_docs,
     select_ids,
 )
-from assay.tasks.questions import without_question
+from assay.tasks.questions import NO_GOLD, gold_index, reordered_options, without_question
 from assay.tasks.scores import TaskScores
 from assay.tasks.styled import StyledField, apply_style, check_perturbation, shuffle_of
 
@@ -217,7 +217,7 @@ class Task(TaskScores):
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
         context = self._context(doc, shots, options) if self.NEEDS_CONTEXT else ""
-        target = self.doc_to_target(doc)
+        target = self._shown_target(doc)
         made = self.construct_requests(doc, context, target=target, options=options)
         instances = made if isinstance(made, list) else [made]
         repeats = options.repeats or self.config.repeats
@@ -227,6 +227,8 @@ class Task(TaskScores):
 
     def _context(self, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> Any:
         """The prompt up to the continuation, text or messages; a list, one for each choice, where contexts differ."""
+        if "no_context" in (self.config.perturbation or ()):
+            return ""
         system, prefix = self._system(doc, options), self._prefix(doc)
         if options.apply_chat_template and options.chat_template:
             template, multiturn = options.chat_template, options.fewshot_as_multiturn
@@ -266,9 +268,35 @@ class Task(TaskScores):
         if not config.perturbation or isinstance(config.doc_to_text, StyledField):
             return question
         if "blind" in config.perturbation:
-            return without_question(question, [str(choice) for choice in self.doc_to_choice(doc)])
+            return without_question(question, self._labels(doc))
+        if "choice_order" in config.perturbation:
+            question = self.in_other_order(question, doc) or question  # one that lists none is refused with its target
         keep = [*(config.unmodifiable_words or ()), *QUESTION_WORDS.split("|"), *ANSWER_WORDS.split("|")]
         return perturbed_text(question, config.perturbation, doc_hash(doc), keep)
+
+    def _labels(self, doc: Doc) -> list[str]:
+        return [str(choice) for choice in self.doc_to_choice(doc)]
+
+    def in_other_order(self, question: str, doc: Doc) -> str | None:
+        """A question with the options that it lists in the order that the doc's hash gives; None where it lists none."""
+        labels = self._labels(doc)
+        return reordered_options(question, labels, choice_order(len(labels), doc_hash(doc)))
+
+    def _shown_target(self, doc: Doc) -> Any:
+        """What is right, where the options stand now: of options in another order, the place of the right one."""
+        target, config = self.doc_to_target(doc), self.config
+        if "choice_order" not in (config.perturbation or ()) or isinstance(config.doc_to_text, StyledField):
+            return target
+        if self.multiple_input or self.in_other_order(str(self.doc_to_text(doc)), doc) is None:
+            raise DataError(
+                "choice_order: the prompt lists no options under the choices",
+                hint=f"{self.task_name.partition(':')[0]}:mc:choice_order lists them.",
+            )
+        labels = self._labels(doc)
+        order = choice_order(len(labels), doc_hash(doc))
+        places = [gold_index(each, labels) for each in (target if isinstance(target, list) else [target])]
+        moved = [place if place == NO_GOLD else order.index(place) for place in places]
+        return moved if isinstance(target, list) else moved[0]
 
     def construct_requests(self, doc: Doc, ctx: str | list[str], **kwargs: Any) -> list[Instance] | Instance:
         raise NotImplementedError(f"{type(self).__name__} does not say what its requests are")

@@ -1,7 +1,7 @@
 """Floors: what a score would be without the ability that it is said to measure.
 
-Most floors answer by a rule that looks at no model; what they answer goes through the task's own filters and metrics. `blind` is the
-model itself, shown the choices without the question: the variant `task:blind`.
+Most floors answer by a rule that looks at no model; what they answer goes through the task's own filters and metrics. Others ask the
+model itself about a variant of the task, such as `task:blind`, which shows the choices without the question.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from assay.errors import AssayError, ConfigError, did_you_mean
-from assay.instance import Instance, Response
+from assay.instance import Doc, Instance, Response
 from assay.metrics import METRICS
 from assay.registry import Registry
 from assay.request_types import LABEL_LOGPROBS, OUTPUT_TYPES
 from assay.tasks.base import Task
 from assay.tasks.prompt import DocRequests, RequestOptions
 from assay.tasks.questions import NO_GOLD, derive_question, gold_index
-from assay.tasks.styled import apply_variant
+from assay.tasks.styled import StyledField, apply_variant
 
-BLIND = "blind"
+BLIND, SHUFFLED, NO_CONTEXT = "blind", "shuffled", "no_context"
+ASKED_FLOORS = {BLIND: "blind", SHUFFLED: "choice_order", NO_CONTEXT: "no_context"}
+"""Floors that are asked of the model, and the perturbation of the task that each asks. All but `blind` are made by name only."""
 Kind = Literal["choices", "texts", "programs", "judged"]
 Rule = Callable[[DocRequests], Any]
 """The place of the choice that is taken, or the text that is written."""
@@ -224,7 +226,7 @@ def floors_of(task: Task, chosen: Sequence[str]) -> dict[str, Floor]:
 
 
 def check_floors(chosen: Sequence[str]) -> None:
-    known = ["default", BLIND, *FLOORS]
+    known = ["default", *ASKED_FLOORS, *FLOORS]
     for name in chosen:
         if name not in known:
             raise ConfigError(
@@ -232,17 +234,32 @@ def check_floors(chosen: Sequence[str]) -> None:
             )
 
 
-def blind_task(task: Task) -> Task | None:
-    """The task with its questions removed and its choices as they are; None where no question can be told from the rest."""
+def floor_task(task: Task, floor: str) -> Task | None:
+    """The variant of the task that a floor asks; None where there is none: no choices, or a task that is a variant already."""
     if kind_of(task) != "choices" or task.config.perturbation:
         return None
+    variant = ASKED_FLOORS[floor]
     try:
-        config = apply_variant(task.config, [BLIND])
-        made = Task.from_config(config, data_dir=task._data_dir, name=f"{task.task_name}:{BLIND}")
+        config = apply_variant(task.config, [variant])
+        made = Task.from_config(config, data_dir=task._data_dir, name=f"{task.task_name}:{variant}")
     except AssayError:
         return None
     made.task_file, made.seeds = task.task_file, task.seeds
     return made
+
+
+def is_apt(floor: str, task: Task, doc_ids: Sequence[int]) -> bool:
+    """Whether a floor means something for these docs. Where contexts vary and not choices, there is no question to leave out; and
+    choices that are shown one after the other have no order."""
+    if task.multiple_input:
+        return False
+    words = task.config.doc_to_text
+    if floor != SHUFFLED:
+        return True
+    if isinstance(words, StyledField):
+        return words.styler.lists_choices
+    docs = (cast(Doc, task.eval_docs[doc_id]) for doc_id in doc_ids)
+    return all(task.in_other_order(str(task.doc_to_text(doc)), doc) is not None for doc in docs)
 
 
 def is_decided_by_choice(metric: str) -> bool:

@@ -220,6 +220,7 @@ PERTURBATIONS: dict[str, Perturbation] = {
     "synonyms": Perturbation(synonym, 0.1),
     "choice_order": Perturbation(None, 1.0),
     "blind": Perturbation(None, 1.0),
+    "no_context": Perturbation(None, 1.0),
 }
 
 

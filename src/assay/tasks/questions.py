@@ -235,7 +235,7 @@ def derive_question(text: str, choices: Sequence[str], correct_index: int) -> Qu
     body, prefixes = _PREFIX.subn("", body, count=1)
     asks = bool(cues or prefixes) or body.rstrip().endswith(_QUESTION_MARKS)
     question = Question(body.strip(), choices, correct_index, asks=asks)
-    if all(len(choice.strip(" ().")) == 1 for choice in choices) and (listed := _listed(body, choices)):
+    if _are_labels(choices) and (listed := _listed(body, choices)):
         question = question._replace(text=listed[0], choices=listed[1], asks=True)
     return question._replace(has_prefix=not prefixes and _INNER_PREFIX.search(question.text) is not None)
 
@@ -249,18 +249,52 @@ def without_question(text: str, choices: Sequence[str]) -> str:
     return text.replace(derive_question(text, choices, 0).text, "", 1).lstrip()
 
 
+def reordered_options(text: str, labels: Sequence[str], order: Sequence[int]) -> str | None:
+    r"""What a task shows, with the options that it lists in another order under the same labels; None where it lists none.
+
+    >>> reordered_options("Why?\nA. x\nB. y\nAnswer:", ["A", "B"], [1, 0]), reordered_options("Why?", ["x", "y"], [1, 0])
+    ('Why?\nA. y\nB. x\nAnswer:', None)
+    """
+    body = _PREFIX.sub("", _CUE.sub("", text, count=1), count=1)
+    marks = _option_marks(body, labels) if _are_labels(labels) else None
+    if marks is None:
+        return None
+    spans, start, pieces, end = _option_spans(body, marks), text.index(body), [], 0
+    for (first, last), place in zip(spans, order):
+        pieces += [text[end : start + first], body[slice(*spans[place])]]
+        end = start + last
+    return "".join([*pieces, text[end:]])
+
+
+def _are_labels(choices: Sequence[str]) -> bool:
+    return all(len(choice.strip(" ().")) == 1 for choice in choices)
+
+
 def _listed(body: str, labels: Sequence[str]) -> tuple[str, list[str]] | None:
     """Question and option texts where the text ends in a list of options, one label after the other."""
-    marks, position = [], 0
+    marks = _option_marks(body, labels)
+    if marks is None:
+        return None
+    return body[: marks[0].start()].strip(), [body[slice(*span)] for span in _option_spans(body, marks)]
+
+
+def _option_marks(body: str, labels: Sequence[str]) -> list[re.Match[str]] | None:
+    marks: list[re.Match[str]] = []
     for label in labels:
         mark = re.compile(rf"^[ \t]*\(?{re.escape(label.strip(' ().'))}[.):][ \t]*", re.MULTILINE)
-        match = mark.search(body, position)
+        match = mark.search(body, marks[-1].end() if marks else 0)
         if match is None:
             return None
         marks.append(match)
-        position = match.end()
+    return marks or None
+
+
+def _option_spans(body: str, marks: Sequence[re.Match[str]]) -> list[tuple[int, int]]:
+    """Where the texts of the options stand, from behind their labels to the next, without the white space around them."""
     ends = [*(mark.start() for mark in marks[1:]), len(body)]
-    return body[: marks[0].start()].strip(), [body[mark.end() : end].strip() for mark, end in zip(marks, ends)]
+    texts = [body[mark.end() : end] for mark, end in zip(marks, ends)]
+    starts = [mark.end() + len(text) - len(text.lstrip()) for mark, text in zip(marks, texts)]
+    return [(start, start + len(text.strip())) for start, text in zip(starts, texts)]
 
 
 def checked(question: Question, *, may_lack_gold: bool = False) -> Question:

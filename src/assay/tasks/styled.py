@@ -293,16 +293,10 @@ def check_perturbation(config: TaskConfig) -> TaskConfig:
     """Refuse a perturbation that nobody knows, or an order of choices where choices are part of the text."""
     for spec in config.perturbation or ():
         name, _ = read_perturbation(spec)
-        if name == "choice_order" and not isinstance(config.doc_to_text, StyledField):
-            raise ConfigError(
-                f"task {config.task}: choice_order needs a task that a styler words",
-                hint=f"For example: {config.task.partition(':')[0]}:mc:choice_order.",
-            )
-        if name == "blind" and (config.doc_to_choice is None or config.class_ is not None):
-            raise ConfigError(
-                f"task {config.task} has no choices, so nothing is left without its questions",
-                hint="blind is for tasks with doc_to_choice.",
-            )
+        if name in ("blind", "choice_order", "no_context") and (
+            config.doc_to_choice is None or config.class_ is not None
+        ):
+            raise ConfigError(f"task {config.task} has no choices", hint=f"{name} is for tasks with doc_to_choice.")
         if name == "synonyms":
             perturbed_text("word", ["synonyms(1.0)"], "")  # raises where WordNet is missing
     return config

@@ -106,7 +106,7 @@ def draw_gold_items(
     docs: dict[str, list[Any]] = {}
     for name, planned in plan.tasks.items():
         path = run.sample_file(name)
-        if name in plan.blind or (tasks and name not in tasks) or not path.is_file():
+        if name in plan.floor_tasks or (tasks and name not in tasks) or not path.is_file():
             continue
         docs[name] = []
         for _, (digest, _, text, *_) in stored_docs(path):
