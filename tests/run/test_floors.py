@@ -198,8 +198,10 @@ def test_what_is_most_probable_without_any_context(tmp_path: Path) -> None:
 
 def test_a_dry_run_says_what_each_floor_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_task(tmp_path, CHOICES, name="letters", **LABELLED)
-    flags = ["--model", "dummy", "--tasks", "letters", "--include_path", tmp_path, "--dry_run", "--json"]
-    expected = json.loads(command(capsys, "run", *flags, "--floors", "blind,shuffled,no_context").out)
+    flags = ["--model", "dummy", "--tasks", "letters", "--include_path", tmp_path, "--store", tmp_path / "store.db"]
+    expected = json.loads(
+        command(capsys, "run", *flags, "--floors", "blind,shuffled,no_context", "--dry_run", "--json").out
+    )
     tokens = {name: each["tokens"] for name, each in expected["tasks"].items()}
     assert set(tokens) == {"letters", "letters:blind", "letters:choice_order", "letters:no_context"}
     assert 0 < tokens["letters:no_context"] < tokens["letters:blind"] < tokens["letters"]

@@ -13,8 +13,9 @@ from assay.errors import ModelError
 from assay.run.doc_work import DocWork
 from assay.run.journal import Journal
 from assay.run.pipeline import answer_all, run_pipeline
-from assay.run.plan import Plan, make_plan, settle
+from assay.run.plan import Plan, make_plan
 from assay.run.progress import Counts, Observer
+from assay.run.settle import settle
 
 
 class Scripted:

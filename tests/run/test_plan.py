@@ -11,7 +11,8 @@ from tests.run.test_run import bench  # noqa: F401  `bench` is a fixture
 from assay.config import RunConfig
 from assay.errors import ConfigError, DataError
 from assay.run import draw_units, make_plan, units_of
-from assay.run.plan import Plan, settle, windows
+from assay.run.plan import Plan, windows
+from assay.run.settle import settle
 from assay.tasks import Task, TaskManager
 
 

@@ -6,9 +6,10 @@ from assay.run.floors import TaskFloors, floors_without_model
 from assay.run.forecasting import Forecast, forecast
 from assay.run.matrix import Cell, MatrixModel, missing_by_model, models_named, plan_cells, read_models, run_model
 from assay.run.needs import abilities_of
-from assay.run.plan import Plan, PlannedTask, draw_units, make_plan, manager_for, units_of
+from assay.run.plan import Plan, PlannedTask, make_plan, manager_for
 from assay.run.prepare import EXECUTORS, Executor, executor_of, model_for
 from assay.run.progress import Counts, Interrupted, Progress, Quiet
+from assay.run.settle import draw_units, units_of
 from assay.run.stored import AskedAgain
 
 __all__ = [

@@ -31,7 +31,7 @@ from assay.results import (
 )
 from assay.run.doc_work import DocWork
 from assay.run.gold import labels_of_task, note_gold, why_not
-from assay.run.plan import require_label
+from assay.run.settle import require_label
 from assay.run.white_space import values_without_white_space
 from assay.scoring import GoldLabel, ScoringResult, ensembles_of, gold_labels
 from assay.stats import cluster_key

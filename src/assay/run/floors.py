@@ -16,8 +16,9 @@ from assay.groups import Group
 from assay.results import GroupResult, MetricColumn, MetricKey, Score, TaskResult
 from assay.run.collect import Collector, RoleAnswers
 from assay.run.doc_work import DocWork
-from assay.run.plan import Plan, PlannedTask, make_plan, settle
+from assay.run.plan import Plan, PlannedTask, make_plan
 from assay.run.prepare import set_process
+from assay.run.settle import settle
 from assay.run.task_scores import task_scores
 from assay.stats import Estimate, Floats, paired_difference, unit_index, unit_keys
 from assay.tasks import ASKED_FLOORS, SHUFFLED, TaskManager, answered_by, floors_of, is_decided_by_choice, kind_of

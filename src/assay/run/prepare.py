@@ -24,8 +24,9 @@ from assay.registry import Registry
 from assay.results import RunDirectory
 from assay.run.checks import require_sound
 from assay.run.needs import check_needs, with_style
-from assay.run.plan import Plan, make_plan, manager_for, settle, settle_stored, with_docs
+from assay.run.plan import Plan, make_plan, manager_for
 from assay.run.progress import Progress
+from assay.run.settle import settle, settle_stored, with_docs
 from assay.scoring import doubtful_settings, filters_of, gold_labels, resolve_metrics
 from assay.secret_texts import note_secrets
 from assay.store import ResponseStore
