@@ -104,7 +104,7 @@ def hold(place: str, job: dict[str, Any]) -> dict[str, Any]:
     inlet, outlet = os.pipe()
     pid = start(place, job, outlet)
     os.close(outlet)
-    output = Output()
+    output = CommandOutput()
     ended = watch(pid, inlet, output, place, job)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -116,7 +116,7 @@ def hold(place: str, job: dict[str, Any]) -> dict[str, Any]:
     return {"output": text, "code": os.waitstatus_to_exitcode(status), "ended": ended}
 
 
-class Output:
+class CommandOutput:
     """The beginning and the end of what was printed."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ def start(place: str, job: dict[str, Any], outlet: int) -> int:
         os._exit(127)
 
 
-def watch(pid: int, inlet: int, output: Output, place: str, job: dict[str, Any]) -> str:
+def watch(pid: int, inlet: int, output: CommandOutput, place: str, job: dict[str, Any]) -> str:
     """How it ended: by itself, or because it used more than it may."""
     end, look = time.monotonic() + job["seconds"], 0.0
     process = os.pidfd_open(pid)

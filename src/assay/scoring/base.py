@@ -54,7 +54,7 @@ class RandomStream(Protocol):
 
 
 RANDOM_STREAMS: Registry[Callable[[], RandomStream]] = Registry(
-    "random stream", lazy={"lm_eval": "assay.compat.lm_eval.randomness:RandomStream"}
+    "random stream", lazy={"lm_eval": "assay.compat.lm_eval.randomness:HarnessStream"}
 )
 """Without one, scoring draws from the global generators as it finds them."""
 

@@ -11,7 +11,7 @@ DRAWN = 24
 """Three random names of eight letters, which lm-evaluation-harness makes up for a task and throws away."""
 
 
-class RandomStream:
+class HarnessStream:
     """The state of both global generators for one task, which goes on from batch to batch of its docs.
 
     A task's draws then depend neither on the tasks before it nor on how its docs were split into batches. The seeds are

@@ -61,7 +61,7 @@ class SelfCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbedTokens:
     """A sequence of arbitrary tokens, of which those from place `first` on are compared."""
 
     tokens: tuple[int, ...]
@@ -86,14 +86,14 @@ def self_check(model: Any) -> SelfCheck:
         if reason is None:
             return SelfCheck(way, difference, reasons[0] if reasons else None, decodes=True)  # type: ignore[arg-type]
         reasons.append(reason)
-    ends = [Probe(probe.tokens, len(probe.tokens) - 1) for probe in plain.probes]
+    ends = [ProbedTokens(probe.tokens, len(probe.tokens) - 1) for probe in plain.probes]
     wrong = _wrong_in_full_precision(model, ends, _joined_scores)
     wrong = wrong or _judge(model, ends, _Plain(model, ends), _joined_scores)[1]
     return SelfCheck("batch", reason="; ".join(dict.fromkeys(reasons)), decodes=wrong is None)
 
 
 def _compare(
-    model: Any, plain: _Plain, beyond: Sequence[Probe], scores: Callable[..., Any]
+    model: Any, plain: _Plain, beyond: Sequence[ProbedTokens], scores: Callable[..., Any]
 ) -> tuple[float | None, str | None]:
     """The largest difference, and why this way is not for the model. `beyond` are the probes beyond its windows."""
     exact = model.dtype in _HALF and _fits_in_full(model)
@@ -110,7 +110,7 @@ def _compare(
 
 
 def _judge(
-    model: Any, probes: Sequence[Probe], plain: _Plain, scores: Callable[..., Any]
+    model: Any, probes: Sequence[ProbedTokens], plain: _Plain, scores: Callable[..., Any]
 ) -> tuple[float | None, str | None]:
     """The largest difference, and why this way is not for the model."""
     try:
@@ -137,7 +137,7 @@ def _judge(
     return worst, None
 
 
-def _wrong_in_full_precision(model: Any, probes: Sequence[Probe], scores: Callable[..., Any]) -> str | None:
+def _wrong_in_full_precision(model: Any, probes: Sequence[ProbedTokens], scores: Callable[..., Any]) -> str | None:
     if model.dtype not in _HALF or not _fits_in_full(model):
         return None
     with in_full_precision(model):
@@ -174,7 +174,7 @@ def _is_quantised(model: Any) -> bool:
 class _Plain:
     """What plain scoring gives for the probes, and how far it is from itself."""
 
-    def __init__(self, model: Any, probes: Sequence[Probe]) -> None:
+    def __init__(self, model: Any, probes: Sequence[ProbedTokens]) -> None:
         self.model, self.probes = model, probes
         self.values = self._score(256)
         self._noise: Any = None
@@ -217,7 +217,7 @@ def rounded_otherwise(model: Any, dtype: torch.dtype) -> Iterator[None]:
         hook.remove()
 
 
-def _one_by_one(probes: Sequence[Probe]) -> list[Scored]:
+def _one_by_one(probes: Sequence[ProbedTokens]) -> list[Scored]:
     """Each compared token as a request: in a tree that costs nothing more."""
     return [
         Scored(list(probe.tokens[:place]), [probe.tokens[place]])
@@ -226,7 +226,7 @@ def _one_by_one(probes: Sequence[Probe]) -> list[Scored]:
     ]
 
 
-def _tree_scores(model: Any, probes: Sequence[Probe]) -> Any:
+def _tree_scores(model: Any, probes: Sequence[ProbedTokens]) -> Any:
     kinds = set(getattr(getattr(model.config, "text_config", None) or model.config, "layer_types", None) or ())
     if unknown := kinds - {"full_attention", "sliding_attention", "chunked_attention"}:
         raise UnsupportedAttention(f"it has {', '.join(sorted(unknown))} layers")
@@ -237,7 +237,7 @@ def _tree_scores(model: Any, probes: Sequence[Probe]) -> Any:
     return np.array([found[index][0] for index in range(len(requests))])
 
 
-def _state_scores(model: Any, probes: Sequence[Probe]) -> Any:
+def _state_scores(model: Any, probes: Sequence[ProbedTokens]) -> Any:
     requests = _one_by_one(probes)
     found = dict(score_by_state(StateRunner(model), requests, 64))
     values = np.array([found[index][0] for index in range(len(requests))])
@@ -246,7 +246,7 @@ def _state_scores(model: Any, probes: Sequence[Probe]) -> Any:
     return values
 
 
-def _joined_scores(model: Any, probes: Sequence[Probe]) -> Any:
+def _joined_scores(model: Any, probes: Sequence[ProbedTokens]) -> Any:
     """The last token of each probe, from rows of several lengths that are decoded together."""
     runner = StateRunner(model)
     caches = [runner.fresh() for _ in probes]
@@ -299,29 +299,29 @@ def _vocabulary(model: Any) -> int:
     return int(model.get_input_embeddings().weight.shape[0])
 
 
-def short_probes(vocabulary: int) -> list[Probe]:
+def short_probes(vocabulary: int) -> list[ProbedTokens]:
     """Sequences that share prefixes of several lengths, more than 64 compared tokens in all."""
     some = _Tokens(vocabulary)
     shared = some(7)
     probes = []
     for _ in range(3):
         question = shared + some(6)
-        probes += [Probe(question + some(length), 7) for length in (1, 3, 4)]
-    return [*probes, Probe(some(20))]
+        probes += [ProbedTokens(question + some(length), 7) for length in (1, 3, 4)]
+    return [*probes, ProbedTokens(some(20))]
 
 
-def separate_probes(vocabulary: int) -> list[Probe]:
+def separate_probes(vocabulary: int) -> list[ProbedTokens]:
     """Two continuations each of many prefixes, so that what happens to one prefix decides nothing."""
     some = _Tokens(vocabulary)
-    return [Probe(shared + some(6), 3) for shared in (some(6) for _ in range(32)) for _ in range(2)]
+    return [ProbedTokens(shared + some(6), 3) for shared in (some(6) for _ in range(32)) for _ in range(2)]
 
 
-def long_probes(vocabulary: int, size: int) -> list[Probe]:
+def long_probes(vocabulary: int, size: int) -> list[ProbedTokens]:
     """Two questions behind a prefix that is longer than a window of this size, compared at both of its ends."""
     some = _Tokens(vocabulary)
     shared = some(size + size // 4 + 4)
     first = max(1, size - 2) if size <= 64 else len(shared)
-    return [Probe(shared + some(9), first), Probe(shared + some(6), len(shared))]
+    return [ProbedTokens(shared + some(9), first), ProbedTokens(shared + some(6), len(shared))]
 
 
 class _Tokens:
