@@ -11,6 +11,7 @@ import math
 import re
 import tempfile
 import warnings
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -528,3 +529,109 @@ def test_every_number_of_groups_and_variants_over_random_files_is_that_of_the_pl
                 found,
                 value,
             )
+
+
+# ---------------------------------------------------------------------- several draws of a text
+
+
+class Sampled(Told):
+    """Says something else each time it is asked the same."""
+
+    def __init__(self) -> None:
+        super().__init__(self._said)
+        self.times: dict[str, int] = {}
+
+    def _said(self, context: str) -> str:
+        draw = self.times[context] = self.times.get(context, -1) + 1
+        return drawn(context, draw)
+
+
+def drawn(context: str, draw: int) -> str:
+    return answer(f"{context}, draw {draw}")
+
+
+DRAW_STEPS: list[Any] = [
+    None,
+    [{"function": "take_first"}],
+    [{"function": "lowercase"}, {"function": "remove_whitespace"}],
+    [{"function": "regex", "regex_pattern": "([A-Z0-9])"}, {"function": "take_first_k", "k": 2}],
+    [{"function": "majority_vote"}],
+    [{"function": "custom", "filter_fn": function("u.lists")}, {"function": "majority_vote"}],
+]
+REDUCED: dict[str | None, Any] = {
+    None: lambda values: math.fsum(values) / len(values),
+    "first": lambda values: values[0],
+    "min": min,
+    "max": max,
+    "pass@2": lambda values: sum(max(a, b) for a, b in combinations(values, 2)) / math.comb(len(values), 2),
+    "pass^2": lambda values: sum(min(a, b) for a, b in combinations(values, 2)) / math.comb(len(values), 2),
+    "at_least_2": lambda values: float(sum(values) >= 2),
+}
+
+
+def left_of_draws(steps: Any, said: list[str]) -> list[str]:
+    """What a filter leaves of the draws of one doc."""
+    for step in steps or []:
+        match step["function"]:
+            case "take_first":
+                said = said[:1]
+            case "take_first_k":
+                said = said[:2]
+            case "majority_vote":
+                said = [max(said, key=said.count)]
+            case "lowercase":
+                said = [each.lower() for each in said]
+            case "remove_whitespace":
+                said = [each.strip() for each in said]
+            case "regex":
+                said = [
+                    re.findall("([A-Z0-9])", each)[0] if re.search("[A-Z0-9]", each) else "[invalid]" for each in said
+                ]
+            case "custom":
+                said = [each.upper() for each in said]
+    return said
+
+
+@settings(slowly, max_examples=40)
+@given(
+    documents(),
+    st.integers(2, 5),
+    st.lists(st.sampled_from(DRAW_STEPS), min_size=1, max_size=3),
+    st.sampled_from(list(REDUCED)),
+)
+def test_every_number_of_several_draws_is_that_of_the_plain_scorer(
+    docs: list[Doc], draws: int, steps: list[Any], reducer: str | None
+) -> None:
+    metrics = [entry("exact_match"), entry("u.equal")]
+    fields = {
+        "output_type": "generate_until",
+        "doc_to_text": "q",
+        "doc_to_target": "a",
+        "language": "en",
+        "repeats": draws,
+        "generation_kwargs": {"do_sample": True, "temperature": 1.0},
+        "filter_list": [
+            {"name": f"f{i}", **({} if each is None else {"filter": each})} for i, each in enumerate(steps)
+        ],
+        # Without a reducer a function is given all draws at once: `test_own_files` has the note.
+        "metric_list": [each | {"reducer": reducer or "mean"} for each in metrics],
+    }
+    expected: dict[tuple[str, str], list[Any]] = {}
+    for i, each in enumerate(steps):
+        for doc in docs:
+            said = left_of_draws(each, [drawn(doc["q"], draw) for draw in range(draws)])
+            values = [float(text.strip() == doc["a"].strip()) for text in said]
+            enough = len(values) >= 2 or reducer not in ("pass@2", "pass^2", "at_least_2")
+            is_one = each is not None and each[-1]["function"] == "take_first"
+            reduced = values[0] if is_one else REDUCED[reducer](values) if enough else None
+            for name in ("exact_match", "equal"):
+                expected.setdefault((name, f"f{i}"), []).append(reduced)
+    with tempfile.TemporaryDirectory() as place:
+        folder, model = Path(place), Sampled()
+        write_task(folder, docs, CODE, **fields)
+        result = run_in(folder, ["mine"], model)
+    event("refused" if isinstance(result, AssayError) else "scored")
+    if isinstance(result, AssayError):
+        assert model.sent == 0, result
+        return
+    compare(shown(result, "mine"), expected)

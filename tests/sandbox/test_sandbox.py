@@ -239,7 +239,7 @@ def test_a_missing_protection_is_named_and_refused(tmp_path: Path):
         "assert libc.prctl(22, 2, ctypes.create_string_buffer(header, len(header)), 0, 0) == 0\n"
         "print(Sandbox(sys.argv[1]).run_programs([('x = 1', 'assert x == 1')])[0].result)\n"
     )
-    environment = {"PYTHONPATH": str(SOURCE)}
+    environment = {"PYTHONPATH": str(SOURCE), "PATH": ""}  # without bubblewrap
     strong = subprocess.run(
         [sys.executable, script, "auto"], env=environment, capture_output=True, text=True, check=False
     )
@@ -298,6 +298,36 @@ def test_a_container_that_is_not_installed_is_refused():
             run_program("x = 1", sandbox=PODMAN)
 
 
+def test_a_supervisor_that_died_between_programs_costs_no_verdict():
+    assert run_program("x = 1", "assert x == 1").passed
+    for waiting in host._idle.values():
+        for each in waiting:
+            host.kill_group(each._process)
+            each._process.wait()
+    assert run_program("x = 1", "assert x == 1").result == "passed"
+
+
+def test_a_sandbox_that_breaks_with_any_program_is_no_verdict(monkeypatch):
+    def broken(*_):
+        raise OSError
+
+    monkeypatch.setattr(host.Supervisor, "_exchange", broken)
+    with pytest.raises(ScoringError, match="the sandbox of programs broke"):
+        run_program("x = 1", "assert x == 1")
+
+
+def test_a_program_that_alone_breaks_its_sandbox_has_failed(monkeypatch):
+    exchange = host.Supervisor._exchange
+
+    def breaks(self, job, seconds):
+        if job["program"]:
+            host.kill_group(self._process)
+        return exchange(self, job, seconds)
+
+    monkeypatch.setattr(host.Supervisor, "_exchange", breaks)
+    assert run_program("x = 1", "assert x == 1").result == "failed: its sandbox broke"
+
+
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_bubblewrap_is_used_where_it_is_installed():
     assert AUTO.resolved() == "bwrap"
@@ -315,7 +345,7 @@ def test_containers_have_no_network_no_rights_and_a_small_disk(engine: str):
 
 def test_what_a_program_wrote_is_gone_when_the_run_is_killed(tmp_path: Path):
     script = "from assay.sandbox import AUTO\nAUTO.run_programs([(\"open('x', 'w').write('x')\\nwhile True: pass\", '')], seconds=60)"
-    environment = {"PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path)}
+    environment = {"PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path), "PATH": ""}  # without bubblewrap
     run = subprocess.Popen([sys.executable, "-c", script], env=environment)
     wait_for(lambda: list(tmp_path.glob("*/job/x")))
     run.kill()

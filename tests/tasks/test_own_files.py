@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -484,3 +485,24 @@ def test_filters_of_text_are_refused_before_likelihoods_are_requested(tmp_path, 
     with pytest.raises(ConfigError, match=f"{step} works on text"):
         run(tmp_path / "mine.yaml", told)
     assert told.sent == 0
+
+
+def test_a_function_that_is_called_with_all_draws_is_told_of_before(tmp_path, capsys):
+    fields = {
+        "output_type": "generate_until",
+        "doc_to_text": "q",
+        "doc_to_target": "a",
+        "language": "en",
+        "repeats": 3,
+        "generation_kwargs": {"do_sample": True},
+        "filter_list": [{"name": "low", "filter": [{"function": "lowercase"}]}],
+    }
+    code = "def same(predictions, references): return float(predictions[0] == references[0])\n"
+    docs = [{"q": "2 + 2", "a": "4"}]
+    file = write_task(tmp_path, docs, code, metric_list=[{"metric": function("u.same")}], **fields)
+    with pytest.warns(match="metric same is called once with all draws that filter 'low' leaves; `reducer: mean`"):
+        assert value(run(file, Told(lambda _: "4")), "same", "low") == 0
+    write_task(tmp_path, docs, code, metric_list=[{"metric": function("u.same"), "reducer": "mean"}], **fields)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert value(run(file, Told(lambda _: "4")), "same", "low") == 1

@@ -32,7 +32,8 @@ def start_command(
 def _bubblewrap(limits: dict[str, Any]) -> list[str]:
     visible = [*isolation.readable_paths(), str(HERE), sys.prefix, os.path.dirname(os.path.realpath(sys.executable))]
     links = [path for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)]
-    command = [str(shutil.which("bwrap")), "--unshare-all", "--die-with-parent", "--clearenv", "--cap-drop", "ALL"]
+    # Without --die-with-parent: its parent is the thread that starts it, and supervisors outlive that. They end with their input.
+    command = [str(shutil.which("bwrap")), "--unshare-all", "--clearenv", "--cap-drop", "ALL"]
     command += [
         "--dev",
         "/dev",

@@ -142,6 +142,7 @@ def doubtful_settings(config: TaskConfig, repeats: int | None = None, *, habits:
     is_text = OUTPUT_TYPES[config.output_type].requests.is_text
     draws = (repeats or config.repeats) if config.process_results is not None and is_text else 1
     lists = [each.name for each in filters_of(config) if draws > 1 and each.has_steps_unsaid]
+    of_draws = _functions_of_draws(config, repeats or config.repeats) if is_text else []
     return [
         *(f"no effect: {idle}" for idle in idle_settings(config, repeats, habits=habits)),
         *(f"filter {name!r}: {fault}, so the characters of the answer are scored one by one" for name, fault in split),
@@ -149,6 +150,23 @@ def doubtful_settings(config: TaskConfig, repeats: int | None = None, *, habits:
             f"filter {name!r} hands process_results a list of {draws} draws; `filter: []` says that it is meant"
             for name in lists
         ),
+        *(
+            f"metric {metric} is called once with all draws that filter {name!r} leaves; `reducer: mean` scores each"
+            for name, metric in of_draws
+        ),
+    ]
+
+
+def _functions_of_draws(config: TaskConfig, repeats: int) -> list[tuple[str, str]]:
+    """Filters of a file of ours that leave several draws, with functions that may be meant for one."""
+    if repeats == 1 or not config.has_own_defaults or config.process_results is not None or config.reducer:
+        return []
+    return [
+        (each.name, metric.name)
+        for each in filters_of(config)
+        if not each.has_steps_unsaid and (not each.filter or each.filter[-1].function != "take_first")
+        for metric in metric_configs(config, each)
+        if isinstance(metric.metric, FunctionRef) and metric.reducer is None
     ]
 
 
