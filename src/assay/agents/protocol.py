@@ -22,11 +22,14 @@ You get the result in the next message. Tools:
 
 def described(tools: Sequence[Tool]) -> str:
     """The tools as part of a system text."""
-    lines = [
+    return HOW_TO_CALL + listed(tools)
+
+
+def listed(tools: Sequence[Tool]) -> str:
+    return "\n".join(
         f"- {tool.name}: {tool.description}\n  arguments (JSON Schema): {json.dumps(tool.parameters, ensure_ascii=False)}"
         for tool in tools
-    ]
-    return HOW_TO_CALL + "\n".join(lines)
+    )
 
 
 def calls_of(

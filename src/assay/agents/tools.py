@@ -84,7 +84,21 @@ class PythonTools:
             self.code = code(self.doc) if _takes_doc(code) else code()
 
     def tools(self) -> list[Tool]:
+        if hasattr(self.code, "describe_tools"):
+            return [self._described(about) for about in self.code.describe_tools()]
         return [self._tool(name, function) for name, function in functions_of(self.code)]
+
+    def _described(self, about: Mapping[str, Any]) -> Tool:
+        """A tool that the object describes itself; it is called by its name."""
+        name = str(about["name"])
+        return Tool(
+            name,
+            str(about.get("description", "")),
+            {"type": "object", "properties": {}, **about.get("parameters", {})},
+            call=lambda arguments: self.code.call_tool(name, arguments),
+            acts_outside=self.config.acts_outside,
+            seconds=self.config.seconds,
+        )
 
     def _tool(self, name: str, function: Callable[..., Any]) -> Tool:
         model, schema, about, takes = _read_once(function)

@@ -21,6 +21,14 @@ END: Mapping[str, Any] = {"name": "", "end": True}
 
 
 @dataclass(frozen=True)
+class UserTurn:
+    """What a scripted user says, and the names of tools that are offered only from then on."""
+
+    say: str
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class AgentPlan:
     """How all trajectories of a doc begin."""
 
@@ -34,6 +42,8 @@ class AgentPlan:
     workspace: Workspace
     identity: bytes
     """The doc, its request and the code of its tools."""
+    turns: Sequence[UserTurn] = ()
+    """What a scripted user says after the question."""
     prices: tuple[float, float] | None = None
     options: Any = None
     """How the run words its requests."""
@@ -85,6 +95,10 @@ class TrajectoryState:
     pending: list[dict[str, Any]] = field(default_factory=list)
     """Calls of the present step, in order."""
     steps: int = 0
+    turn: int = 0
+    """How many turns a scripted user has said."""
+    turn_steps: int = 0
+    """Steps since the user last said something."""
     took: list[dict[str, float]] = field(default_factory=list)
     """Tokens and seconds of each step's answer, as far as they are known."""
     prompt_tokens: int = 0
@@ -112,6 +126,12 @@ class TrajectoryState:
     """Of a branch: a hash of the messages that are the finished run's."""
     attempt_known: bool = False
     """Whether it was looked up how often the trajectory was begun anew."""
+
+    @property
+    def offers(self) -> list[Mapping[str, Any]]:
+        """The tools that are offered now: without those that come with a later turn of the user."""
+        later = {name for turn in self.plan.turns[self.turn :] for name in turn.tools}
+        return [offer for offer in self.plan.offers if offer["function"]["name"] not in later]
 
     @property
     def conversation(self) -> tuple[Message, ...]:
@@ -158,6 +178,7 @@ class TrajectoryState:
 
     def take_answer(self, response: Response, seconds: float) -> None:
         self.steps += 1
+        self.turn_steps += 1
         self.unrecorded += seconds
         prompt, answered = response.tokens or (0, max(1, len(str(response.answer)) // 4))
         self.prompt_tokens += prompt
@@ -171,6 +192,10 @@ class TrajectoryState:
         entry = {"step": self.steps, "name": call["name"], "arguments": call["arguments"], "result": response.answer}
         entry |= {"seconds": more.get("seconds", 0.0)} | ({"error": True} if more.get("error") else {})
         self.calls.append(entry)
+
+    def take_user(self, said: str) -> None:
+        self.messages.append(Message("user", said))
+        self.turn_steps = 0
 
     def take_seconds(self, response: Response) -> None:
         """How long the model took for its answer is stored with the result of the first call that it led to."""
@@ -194,6 +219,8 @@ class TrajectoryState:
         limits, spent = self.plan.config.limits, self.cost
         if self.steps >= limits.steps:
             self.end("limited", "steps")
+        if limits.turn_steps is not None and self.turn_steps >= limits.turn_steps:
+            self.end("limited", "turn_steps")
         if limits.tokens is not None and self.prompt_tokens + self.answer_tokens >= limits.tokens:
             self.end("limited", "tokens")
         if limits.seconds is not None and self.model_seconds + self.tool_seconds >= limits.seconds:

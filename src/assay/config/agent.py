@@ -78,6 +78,8 @@ class AgentLimits(AgentPart):
     """Where a trajectory is ended. What is not set has no limit, but for the steps."""
 
     steps: int = Field(default=20, ge=1)
+    turn_steps: int | None = Field(default=None, ge=1)
+    """Between two messages of the user."""
     tokens: int | None = Field(default=None, ge=1)
     """Of all prompts and answers of the trajectory."""
     seconds: float | None = Field(default=None, gt=0)
@@ -87,14 +89,24 @@ class AgentLimits(AgentPart):
 
 
 class AgentUser(AgentPart):
-    """Another model of the run that plays the user."""
+    """Who talks to the agent: another model of the run, or a script."""
 
-    template: str
-    """Its prompt: a template over the doc, and `history`, the messages so far as a list of role and content."""
+    template: str | None = None
+    """The model's prompt: a template over the doc, and `history`, the messages so far as a list of role and content."""
+    turns: list[str] | str | Function | None = None
+    """In place of a model: what the user says after the question, one by one, each when the agent calls nothing. Templates over
+    the doc, a column that holds a list, or a function of the doc. An entry of a column may be a mapping: what is said (`say`),
+    and the names of tools that are offered only from then on (`tools`)."""
     role: str = "user"
     stop: str = "###STOP###"
     """The user ends the conversation by saying it."""
     max_gen_toks: int = Field(default=256, ge=1)
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.template is None) == (self.turns is None):
+            raise ValueError("a user is a model (template: …) or a script (turns: …)")
+        return self
 
 
 class AgentConfig(AgentPart):

@@ -15,19 +15,22 @@ from assay.agents import (
     AgentPlan,
     BranchPoint,
     TrajectoryState,
+    UserTurn,
     Workspace,
     answer_message,
     calls_of,
     code_digest,
     described,
+    listed,
     offers_of,
     result_messages,
     why_malformed,
 )
-from assay.config import AgentConfig, FunctionRef, TaskConfig
+from assay.config import AgentConfig, TaskConfig
 from assay.errors import ConfigError, DataError
 from assay.instance import Doc, Instance, Message, Response, context_text, is_chat
 from assay.results import EndState, fold_trajectories, is_folded
+from assay.tasks.agent_docs import AgentDocs
 from assay.tasks.base import Task
 from assay.tasks.branches import replayed
 from assay.tasks.prompt import DocRequests, RequestOptions, Shot, chat_messages
@@ -66,7 +69,9 @@ class AgentTask(ConversationTask):
             )
         Task.__init__(self, config, data_dir=data_dir, name=name)
         self.agent: AgentConfig = config.agent
-        self.roles = () if self.agent.user is None else (self.agent.user.role,)
+        self._parts = AgentDocs(config.agent)
+        user = self.agent.user
+        self.roles = () if user is None or user.template is None else (user.role,)
 
     @property
     def as_text(self) -> bool:
@@ -90,31 +95,42 @@ class AgentTask(ConversationTask):
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
             raise ConfigError(f"two tools have the same name: {', '.join(sorted(names))}", hint="Rename one of them.")
+        turns = self._parts.turns(doc)
+        later = {name for turn in turns for name in turn.tools}
+        if later - set(names):
+            raise DataError(
+                f"the user's turns offer tools that the task lacks: {', '.join(sorted(later - set(names)))}"
+            )
         system = self._system(doc, options)
         if self.as_text:
-            system = "\n\n".join(part for part in (system, described(tools)) if part)
+            at_first = [tool for tool in tools if tool.name not in later]
+            system = "\n\n".join(part for part in (system, described(at_first)) if part)
         opening = chat_messages(system, shots, self._question(doc), multiturn=options.fewshot_as_multiturn)
         messages = tuple(Message.from_dict(message) for message in opening)
         offers = [tool.offer for tool in tools]
         settings = self._settings(options, offers)
-        workspace = self._workspace(doc)
-        whole = {**settings, "agent": self._identity(workspace)}
+        workspace = self._parts.workspace(doc)
+        whole = {**settings, "agent": self._identity(workspace, turns)}
         instance = Instance("agent", doc, (self._context_of(messages, settings, options), whole), 0)
         instance.doc_id, instance.task_name, instance.target = doc_id, self.task_name, self.doc_to_target(doc)
         instance.repeats = options.repeats or self.config.repeats
         requests = DocRequests(doc_id, doc, instance.target, [instance])
         own = {key: whole["agent"].get(key) for key in ("code", "files", "setup", "output", "protocol")}
+        own |= {"turns": whole["agent"]["turns"]} if turns else {}
         said = json.dumps([requests.doc_hash, opening, own], sort_keys=True, default=str)
         identity = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()
         requests.state = AgentPlan(
-            self.agent, doc, messages, settings, offers, workspace, identity, options.prices, options
+            self.agent, doc, messages, settings, offers, workspace, identity, turns, options.prices, options
         )
         return requests
 
-    def _identity(self, workspace: Workspace) -> dict[str, Any]:
+    def _identity(self, workspace: Workspace, turns: Sequence[UserTurn]) -> dict[str, Any]:
         """What decides a trajectory beside its prompt; part of the doc's request, so that another one has another hash."""
         said = {"protocol": self.config.tool_protocol, "code": code_digest(self.agent), **asdict(workspace)}
-        own = self.agent.model_dump(include={"submit", "output", "limits", "user"}, exclude_none=True)
+        said["turns"] = [asdict(turn) for turn in turns]
+        own = self.agent.model_dump(include={"submit", "output", "limits"}, exclude_none=True)
+        if self.roles and self.agent.user is not None:
+            own["user"] = self.agent.user.model_dump(exclude_none=True)
         return {key: value for key, value in {**own, **said}.items() if value}
 
     def _settings(self, options: RequestOptions, offers: list[dict[str, Any]]) -> dict[str, Any]:
@@ -130,36 +146,6 @@ class AgentTask(ConversationTask):
         tools = settings.get("tools")
         template: Any = options.chat_template
         return template(messages, True, tools=tools) if tools else template(messages, True)
-
-    def _workspace(self, doc: Doc) -> Workspace:
-        if not self.agent.has_workspace:
-            return Workspace({})
-        given, setup = self.agent.sandbox.files, self._setup
-        if isinstance(given, str):
-            found: Any = doc.get(given)
-            found = json.loads(found) if isinstance(found, str) else found
-        elif isinstance(given, Mapping):
-            found = {path: self._file_templates[path].render(doc) for path in given}
-        else:
-            found = (given.load() if isinstance(given, FunctionRef) else given)(doc)
-        if not isinstance(found, Mapping) or not all(isinstance(each, str | None) for each in found.values()):
-            raise DataError(
-                f"the files of the sandbox are {str(found)[:80]}", hint="Expected a mapping of path to text."
-            )
-        files = {str(path): text for path, text in found.items() if text is not None}
-        for path in files:
-            if path.startswith("/") or ".." in Path(path).parts:
-                raise DataError(f"the file {path!r} would lie outside the sandbox", hint="Use a path inside it.")
-        return Workspace(files, None if setup is None else setup.render(doc))
-
-    @cached_property
-    def _setup(self) -> Template | None:
-        return None if self.agent.sandbox.setup is None else compile_template(self.agent.sandbox.setup)
-
-    @cached_property
-    def _file_templates(self) -> dict[str, Template]:
-        files = self.agent.sandbox.files
-        return {path: compile_template(text) for path, text in files.items()} if isinstance(files, Mapping) else {}
 
     # -- trajectories ----------------------------------------------------------------------------------------------------
 
@@ -226,7 +212,7 @@ class AgentTask(ConversationTask):
         response = instance.responses[0] or Response(instance.resps[0])
         state.take_answer(response, instance.note.get("seconds", 0.0))
         as_text = self.as_text or not is_chat(instance.arguments[0])
-        calls = calls_of(response, state.plan.offers, as_text=as_text, step=state.steps)
+        calls = calls_of(response, state.offers, as_text=as_text, step=state.steps)
         state.messages.append(answer_message(response, calls, as_text=as_text))
         if calls:
             return self._call(requests, calls)
@@ -250,9 +236,11 @@ class AgentTask(ConversationTask):
         """The model said something and called nothing: to its user, as its answer, or for no good reason."""
         state: TrajectoryState = requests.state
         if self.agent.user is not None:
-            state.answer = said
+            state.answer, state.turn_steps = said, 0
             state.check_limits()
-            return self._end(requests) if state.ended else [self._ask_user(requests)]
+            if state.ended:
+                return self._end(requests)
+            return [self._ask_user(requests)] if self.roles else self._next_turn(requests)
         if self.agent.submit == "last message" and said.strip():
             state.answer = said
             state.end("answered")
@@ -284,7 +272,21 @@ class AgentTask(ConversationTask):
         if user.stop in said:
             state.end("stopped")
             return self._end(requests)
-        state.messages.append(Message("user", said.strip()))
+        state.take_user(said.strip())
+        return self._go_on(requests)
+
+    def _next_turn(self, requests: DocRequests) -> list[Instance]:
+        """What a scripted user says next; when it has said all, the trajectory is over."""
+        state: TrajectoryState = requests.state
+        if state.turn == len(state.plan.turns):
+            state.end("answered")
+            return self._end(requests)
+        turn = state.plan.turns[state.turn]
+        state.turn += 1
+        new = (
+            [tool for tool in offers_of(self.agent, state.plan.doc) if tool.name in turn.tools] if self.as_text else []
+        )
+        state.take_user("\n\n".join(part for part in (listed(new) if new else "", turn.say) if part))
         return self._go_on(requests)
 
     # -- what comes next -------------------------------------------------------------------------------------------------
@@ -294,10 +296,11 @@ class AgentTask(ConversationTask):
 
     def _ask(self, requests: DocRequests) -> Instance:
         state: TrajectoryState = requests.state
-        context = self._context_of(state.conversation, state.plan.settings, state.plan.options)
-        instance = Instance(
-            "generate_until", requests.doc, (context, dict(state.plan.settings)), 0, target=requests.target
-        )
+        settings = dict(state.plan.settings)
+        if "tools" in settings:
+            settings["tools"] = state.offers
+        context = self._context_of(state.conversation, settings, state.plan.options)
+        instance = Instance("generate_until", requests.doc, (context, settings), 0, target=requests.target)
         instance.draw = state.draw
         return instance
 
@@ -320,4 +323,5 @@ class AgentTask(ConversationTask):
     @cached_property
     def _user_template(self) -> Template:
         assert self.agent.user is not None
+        assert self.agent.user.template is not None
         return compile_template(self.agent.user.template)
