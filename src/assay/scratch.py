@@ -25,7 +25,8 @@ def scratch_directory(kind: str) -> Iterator[Path]:
     """A temporary directory of the user's alone."""
     prefix = f"assay-{kind}-"
     for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        if _is_left(left / _LOCK, left):
+        if not left.is_symlink() and _is_left(left / _LOCK, left):
+            _empty(left)
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix) as place:
         folder = Path(place)
@@ -35,7 +36,18 @@ def scratch_directory(kind: str) -> Iterator[Path]:
             (folder / f"{_LOCK}.new").rename(folder / _LOCK)  # which is never there without its lock
             yield folder
         finally:
+            _empty(folder)
             os.close(descriptor)
+
+
+def _empty(folder: Path) -> None:
+    """Remove all but the lock, which goes last: who is killed before that has left what the next one finds."""
+    for each in folder.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        elif each.name != _LOCK:
+            with contextlib.suppress(OSError):
+                each.unlink()
 
 
 @contextlib.contextmanager

@@ -190,7 +190,7 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
         "apply_chat_template": True,
     }
     local = execute(config(tmp_path, "local", **settings))
-    doomed = cluster.add_node(num_cpus=2, object_store_memory=80_000_000)
+    doomed = cluster.add_node(num_cpus=5, object_store_memory=80_000_000)
 
     def lose_a_node() -> None:
         cluster.remove_node(doomed, allow_graceful=False)
@@ -204,9 +204,9 @@ def test_a_node_lost_in_the_middle_and_another_added_change_nothing(
 
     monkeypatch.setattr(ReplicaPool, "first_model", when_both_are_there)
     hook = Hook(lose_a_node)
-    # Two CPUs each: one fits on the doomed node, the other goes to the big one.
+    # Five CPUs each: one fits on the doomed node and one on the big one, which has eight.
     outcome = execute(
-        config(tmp_path, "ray", **settings, executor="ray", replicas=2, cpus_per_replica=2.0), progress=hook
+        config(tmp_path, "ray", **settings, executor="ray", replicas=2, cpus_per_replica=5.0), progress=hook
     )
     assert hook.action is None
     assert counts(outcome)["failed"] == 0
