@@ -144,6 +144,19 @@ def test_show_names_the_file_and_line_of_every_field(run: Run, root: Path) -> No
     assert data["origins"]["dataset_path"] == {"path": str(root / "base"), "line": 1}
 
 
+def test_show_gives_no_line_of_a_file_for_what_the_name_says(run: Run, root: Path) -> None:
+    put(
+        root, "c.yaml", "include: base\ntask: c\noutput_type: multiple_choice\nnum_fewshot: 1\ndoc_to_choice: '{{c}}'\n"
+    )
+    lines = run("show", "c:mc:4shot", *options(root))[1].splitlines()
+    assert not [line for line in lines if line.startswith(("output_type", "generation_kwargs"))]
+    assert [re.split(r"  +# ", line) for line in lines if line.startswith(("num_fewshot", "style"))] == [
+        ["num_fewshot: 4", "the name"],
+        ["style:", "the name"],
+    ]
+    assert next(line for line in lines if line.startswith("doc_to_choice")).endswith("c.yaml:5")
+
+
 def test_show_prints_the_tree_of_a_group(run: Run, root: Path) -> None:
     put(root, "top.yaml", "group: top\ntask:\n  - g\n  - {task: a, if: 'model.params > 1'}\n")
     assert run("show", "top", "--tree", *options(root))[1].splitlines() == [

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.own_files import Told, command, run, write_task
+from tests.own_files import Told, command, function, run, write_task
 
 from assay.instance import Response
 from assay.results import MetricKey, RunResult
@@ -62,6 +62,35 @@ def test_requests_that_failed_are_told_with_what_to_do(tmp_path, capsys):
     (tmp_path / "up").touch()
     said = command(capsys, *args)
     assert (said.code, "26 from the store" in said.out) == (0, True)
+
+
+def test_requests_that_failed_are_told_of_several_models_too(tmp_path, capsys):
+    (tmp_path / "flaky.py").write_text(FLAKY)
+    file = write_task(tmp_path, SUMS, **GENERATION)
+    models = ("--model", f"{tmp_path}/flaky.py:Flaky", "--model", "dummy")
+    args = ("run", *models, "--tasks", file, "--output_path", tmp_path / "runs")
+    said = command(capsys, *args)
+    assert (said.code, "Flaky: 4 of 30 docs failed" in said.err, "same command again" in said.err) == (1, True, True)
+    (tmp_path / "up").touch()
+    said = command(capsys, *args)
+    assert (said.code, "2 cells, 1 to do" in said.err) == (0, True)
+
+
+NUMBERS = """
+def half(predictions, references): return None if references[0] == "7" else 1.0
+def none(values): return None
+def nan(values): return float("nan")
+"""
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("aggregation", ["none", "nan"])
+def test_a_metric_without_a_number_is_no_success(tmp_path, capsys, aggregation, several):
+    listed = [{"metric": "exact_match"}, {"metric": function("u.half"), "aggregation": function(f"u.{aggregation}")}]
+    file = write_task(tmp_path, SUMS, NUMBERS, **GENERATION, metric_list=listed)
+    models = ["--model", "dummy", *(["--model", "dummy,seed=3"] if several else [])]
+    said = command(capsys, "run", *models, "--tasks", file, "--output_path", tmp_path / "runs")
+    assert (said.code, said.err.count("no value: mine half,none")) == (1, 1 + several)
 
 
 def test_answers_alone_are_no_broken_scores(tmp_path, capsys):

@@ -78,7 +78,7 @@ def test_an_infinite_perplexity_is_infinite():
 
 
 def test_an_aggregation_that_fails_is_named_with_what_it_was_given():
-    with pytest.raises(ScoringError, match=r"(?s)aggregation mean of 2 values: TypeError.*first value is \['a', 'b'\]"):
+    with pytest.raises(ScoringError, match=r"(?s)aggregation mean of 2 values: TypeError.*Value 1 is \['a', 'b'\]"):
         of([["a", "b"], ["c", "d"]])
     with pytest.raises(ScoringError, match="not a number"):
         of([1, 2], Aggregation("wordy", lambda values: "many"))

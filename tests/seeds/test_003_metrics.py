@@ -263,10 +263,10 @@ def test_003_209_and_210_choices_of_a_loglikelihood_task_are_told_to_do_nothing(
     with pytest.warns(ConfigWarning) as told:
         run(tmp_path, ["text_target"], Written(lambda prompt, draw: ""))
     said = " ".join(str(each.message) for each in told)
-    assert "metric acc_norm: it does not apply to output_type loglikelihood" in said
+    assert "metric acc_norm does not apply to loglikelihood tasks" in said
     assert "multiple_choice scores choices" in said
     told_by_validate = CliRunner().invoke(command, ["validate", "text_target", "--include_path", str(tmp_path)])
-    assert "metric acc_norm: it does not apply to output_type loglikelihood" in told_by_validate.output
+    assert "metric acc_norm does not apply to loglikelihood tasks" in told_by_validate.output
 
 
 def test_003_222_a_metric_without_a_value_passes_the_doc_over(tmp_path: Path) -> None:

@@ -81,10 +81,34 @@ def test_a_function_for_texts_is_refused_in_a_choice_task_before_anything_is_sen
     assert (said.code, "0 loaded, 1 failed" in said.out) == (2, True)
 
 
-def test_a_metric_that_does_not_apply_has_a_row_that_says_so(tmp_path):
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def mine(prediction, reference): return 1.0",
+        "class mine:\n    def __call__(self, predictions, references): return 1.0",
+    ],
+)
+def test_a_function_that_texts_cannot_be_handed_to_is_refused_before_anything_is_sent(tmp_path, code):
+    model = Told()
+    file = write_task(tmp_path, SUMS, code, **GENERATION, metric_list=[{"metric": function("u.mine")}])
+    with pytest.raises(ConfigError, match="mine cannot be called") as caught:
+        run(file, model)
+    assert (model.sent, "predictions=[answer]" in str(caught.value.hint)) == (0, True)
+
+
+def test_arguments_that_a_function_of_pairs_is_not_given_are_told(tmp_path):
+    code = "def mine(pair, bonus=1): return bonus"
+    fields = {**GENERATION, "metric_list": [{"metric": function("u.mine"), "bonus": 5}]}
+    with pytest.warns(UserWarning, match="no effect: the metric mine .* no arguments: bonus"):
+        assert value(run(write_task(tmp_path, SUMS, code, **fields)), "mine") == 1.0
+    with pytest.raises(ConfigError, match="no arguments: bonus"):
+        run(write_task(tmp_path, SUMS, code, name="ours", **fields, language="en"))
+
+
+def test_a_metric_that_does_not_apply_has_a_row_that_says_so(tmp_path, recwarn):
     file = write_task(tmp_path, SUMS, **CHOICE, metric_list=["acc", "perplexity"])
-    with pytest.warns(UserWarning, match="perplexity does not apply"):
-        found = run(file)
+    found = run(file)
+    assert sum("perplexity" in str(each.message) for each in recwarn) == 1
     score = found.tasks["mine"].scores[MetricKey("perplexity")]
     assert (score.estimate.value, "does not apply" in str(score.estimate.undefined)) == (None, True)
     ours = write_task(tmp_path, SUMS, name="ours", **CHOICE, metric_list=["acc", "perplexity"], language="en")
@@ -99,6 +123,14 @@ def test_a_metric_without_a_value_has_a_row_and_an_exit_code(tmp_path, capsys, m
     monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store.db"))
     said = command(capsys, "run", "--model", "dummy", "--tasks", file, "--run_dir", tmp_path / "run")
     assert (said.code, "no doc has a value" in said.out) == (1, True)
+
+
+def test_a_value_that_is_no_number_is_told_with_its_task_and_metric(tmp_path):
+    code = "def word(predictions, references): return 'no' if references[0] == '7' else 1.0"
+    file = write_task(tmp_path, SUMS, code, **GENERATION, metric_list=[{"metric": function("u.word")}])
+    with pytest.raises(ScoringError, match=r"task 'mine'.*metric 'word'") as caught:
+        run(file)
+    assert "Value 2 is 'no'" in str(caught.value.hint)
 
 
 def test_a_score_that_process_results_does_not_give_has_a_row(tmp_path):
@@ -139,6 +171,31 @@ def test_a_filter_without_steps_hands_texts_to_process_results(tmp_path):
     code = "def pr(doc, results): return {'right': float(results[0] == doc['a'])}"
     fields = {**GENERATION, "process_results": function("u.pr"), "filter_list": [{"name": "strict"}]}
     assert value(run(write_task(tmp_path, SUMS, code, **fields), Told(right)), "right", "strict") == 1.0
+
+
+READS = "def equal(predictions, references): return float(predictions[0] == references[0])\ndef pr(doc, results): return {'equal': float(results[0] == doc['a'])}"
+
+
+@pytest.mark.parametrize(
+    "reader", [{"metric_list": [{"metric": function("u.equal")}]}, {"process_results": function("u.pr")}]
+)
+@pytest.mark.parametrize("steps", [["lowercase"], ["lowercase", "remove_whitespace"], ["take_first"]])
+def test_code_gets_the_only_answer_as_itself_or_is_told_of_a_list(tmp_path, recwarn, steps, reader):
+    chain = {"filter_list": [{"name": "low", "filter": [{"function": each} for each in steps]}]}
+    ours = write_task(tmp_path, SUMS, READS, name="ours", **GENERATION, **chain, **reader, language="en")
+    assert value(run(ours, Told(right)), "equal", "low", "ours") == 1.0
+    assert not [each for each in recwarn if "list" in str(each.message)]
+    theirs = run(write_task(tmp_path, SUMS, **GENERATION, **chain, **reader), Told(right))
+    ends = steps == ["take_first"]
+    assert value(theirs, "equal", "low") == float(ends)
+    assert ends or sum("`take_first` at its end" in str(each.message) for each in recwarn) == 1
+
+
+def test_a_list_that_code_of_the_task_leaves_is_handed_on(tmp_path):
+    code = "def found(resps, docs): return [[each[0]] * (i + 1) for i, each in enumerate(resps)]\ndef pr(doc, results): return {'n': len(results[0])}"
+    chain = {"filter_list": [{"name": "all", "filter": [{"function": "custom", "filter_fn": function("u.found")}]}]}
+    file = write_task(tmp_path, SUMS, code, **GENERATION, **chain, process_results=function("u.pr"), language="en")
+    assert value(run(file, Told(right)), "n", "all") == 2.0
 
 
 def test_a_filter_without_steps_serves_choice_tasks(tmp_path):

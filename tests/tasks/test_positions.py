@@ -285,6 +285,33 @@ def test_labels_that_run_from_one_are_an_error_in_our_files(tmp_path, own):
     assert (model.sent, "from 1 to 4" in str(caught.value.hint)) == (0, True)
 
 
+@pytest.mark.parametrize("form", ["", ":mc", ":cloze"])
+@pytest.mark.parametrize("written", ["4 of 1 to 4", "4 of 0 to 3", "D as a place", "4.0", "in a list"])
+def test_what_the_cause_of_a_wrong_label_proposes_works(tmp_path, written, form):
+    """Whatever labels are: an error before the first request; and its cure, where it names one, is one."""
+    as_written = {
+        "4 of 1 to 4": lambda gold: str(gold + 1),
+        "4 of 0 to 3": lambda gold: str(gold),
+        "D as a place": lambda gold: "ABCD"[gold],
+        "4.0": lambda gold: float(gold + 1),
+        "in a list": lambda gold: [gold + 1],
+    }[written]
+    wrong = [{**doc, "gold": as_written(doc["gold"])} for doc in docs(12, None)]
+    if form and written == "D as a place":
+        pytest.skip("styles read letters")
+    model = Told()
+    with pytest.raises(ConfigError) as caught:
+        file = write_task(tmp_path, wrong, **CHOICE, language="en", metric_list=["acc"])
+        run(f"{file}{form}", model)
+    assert model.sent == 0
+    cure = str(caught.value.hint).partition("doc_to_target: '")[2].rpartition("'")[0]
+    assert bool(cure) == (written != "in a list")
+    if cure:
+        cured = write_task(tmp_path, wrong, name="cured", **{**CHOICE, "doc_to_target": cure}, metric_list=["acc"])
+        task = TaskManager().load([str(cured)]).tasks["cured"]
+        assert [int(task.doc_to_target(doc)) for doc in task.eval_docs] == [doc["gold"] for doc in docs(12, None)]
+
+
 def test_an_error_of_one_doc_is_found_before_the_first_request_whatever_part_is_asked(tmp_path):
     wrong = [*docs(20, None), {**docs(1)[0], "q": "last", "gold": 9}]
     model = Told()

@@ -63,26 +63,29 @@ def print_stored(result: RunResult) -> None:
 
 
 def exit_if_worthless(context: click.Context, result: RunResult) -> None:
-    """3 if no doc of some task was answered and scored; 1 if some failed, a score is withheld, or a metric gave no value."""
-    failed = [name for name, task in result.tasks.items() if task.health.all_failed]
-    if failed:
-        echo(f"assay: every request failed: {', '.join(map(one_line, failed))}", err=True)
-        context.exit(3)
+    """Exit with the code of `what_is_missing`, after saying what it is."""
+    code, said = what_is_missing(result)
+    if code:
+        echo(said, err=True)
+        context.exit(code)
+
+
+def what_is_missing(result: RunResult) -> tuple[int, str]:
+    """3 if no doc of some task was answered and scored; 1 if some failed, a score is withheld, or a metric has no value."""
+    if failed := [name for name, task in result.tasks.items() if task.health.all_failed]:
+        return 3, f"assay: every request failed: {', '.join(map(one_line, failed))}"
     if result.withheld:
-        echo(f"withheld: {', '.join(map(one_line, result.withheld))} (see notes)", err=True)
-        context.exit(1)
+        return 1, f"withheld: {', '.join(map(one_line, result.withheld))} (see notes)"
     if lost := {name: task.health for name, task in result.tasks.items() if task.health.failed}:
         docs = sum(health.docs for health in lost.values())
         said = f"{sum(health.failed for health in lost.values()):,} of {docs:,} docs failed and are in no score"
-        asked_in_vain = any(
-            not why.startswith(("scoring", "filtering")) for health in lost.values() for why in health.reasons
+        again = (
+            "; what was answered is stored, so run the same command again to send the rest" if result.unanswered else ""
         )
-        again = "; what was answered is stored, so run the same command again to send the rest" if asked_in_vain else ""
-        echo(f"{said}: {', '.join(map(one_line, lost))} (see notes){again}", err=True)
-        context.exit(1)
+        return 1, f"{said}: {', '.join(map(one_line, lost))} (see notes){again}"
     if result.without_values:
-        echo(f"no value: {', '.join(map(one_line, result.without_values))} (see notes)", err=True)
-        context.exit(1)
+        return 1, f"no value: {', '.join(map(one_line, result.without_values))} (see notes)"
+    return 0, ""
 
 
 @contextmanager

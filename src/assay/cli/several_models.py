@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.cli.display import what_is_missing
 from assay.cli.emit import Outputs, emit
 from assay.cli.output import echo
 from assay.errors import ConfigError, did_you_mean
@@ -55,10 +56,13 @@ def run_models(
     emit(findings(results), outputs)
     for cell, reason in failures.items():
         echo(f"{cell.model} on {cell.task}: {reason}", err=True)
-    withheld = [f"{task} of {model}" for (model, _), result in results.items() for task in result.withheld]
-    if withheld:
-        echo(f"withheld: {', '.join(withheld)}", err=True)
-    return 3 if failures else 1 if withheld else 0
+    codes = [3] if failures else [0]
+    for (name, _), result in results.items():
+        code, said = what_is_missing(result)
+        codes.append(code)
+        if code:
+            echo(f"{name}: {said}", err=True)
+    return max(codes)
 
 
 def _named(name: str, models: Sequence[MatrixModel]) -> MatrixModel:

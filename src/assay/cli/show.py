@@ -150,10 +150,12 @@ def _config(name: str, resolved: Resolved) -> TaskConfig | GroupConfig:
 def fields_of(config: Any) -> dict[str, Any]:
     """The fields that the file sets, and those that the defaults settle, as plain values."""
     fields = {}
+    styled = ("output_type", "generation_kwargs") if getattr(config, "style", None) is not None else ()
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
         shown = _plain(value)
-        if name in config.model_fields_set or shown not in (None, {}, [], "", False):
+        is_settled = shown not in (None, {}, [], "", False) and name not in styled  # its style settles those
+        if name in config.model_fields_set or is_settled:
             fields[field.alias or name] = shown
     return fields
 
@@ -187,9 +189,15 @@ def _as_json(name: str, resolved: Resolved) -> dict[str, Any]:
 def _describe(name: str, resolved: Resolved) -> str:
     """One field a line, its origin at the end: readable as YAML."""
     origins: Mapping[str, Origin] = resolved.origins.get(name, {})
+    config = _config(name, resolved)
+    # What a variant says stands in no file.
+    said = config.model_fields_set if origins and (":" in name or "@" in name) else ()
     blocks = [
-        (_yaml({field: value}).partition("\n"), short_place(str(origins.get(field, "default"))))
-        for field, value in fields_of(_config(name, resolved)).items()
+        (
+            _yaml({field: value}).partition("\n"),
+            short_place(str(origins.get(field, "the name" if value and field in said else "default"))),
+        )
+        for field, value in fields_of(config).items()
     ]
     width = min(72, max((len(first) for (first, _, _), _ in blocks), default=0))
     return "\n".join(f"{first.ljust(width)}  # {origin}{end}{rest}" for (first, end, rest), origin in blocks)

@@ -216,6 +216,11 @@ class FilterEnsemble:
             raise ConfigError(f"filter {self.name!r}: {fault}", hint="Put the step that leaves one answer last.")
 
     @property
+    def gives_value(self) -> bool:
+        """Whether one answer is left, and not a list."""
+        return any(_says(step, "gives_value") for step in self.steps)
+
+    @property
     def splits_answers(self) -> str | None:
         """Which step takes one answer for a list, and so reads its characters as answers."""
         for step, after in zip(self.steps, self.steps[1:]):

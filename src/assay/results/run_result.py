@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -205,13 +206,22 @@ class RunResult:
         return [name for name, task in self.tasks.items() if task.health.withheld]
 
     @property
+    def unanswered(self) -> list[str]:
+        """Tasks with requests that failed, and that the same command again would send."""
+        return [
+            name
+            for name, task in self.tasks.items()
+            if task.health.failed and not all(why.startswith(("scoring", "filtering")) for why in task.health.reasons)
+        ]
+
+    @property
     def without_values(self) -> list[str]:
-        """Metrics that tasks list and that gave no doc a value, where docs were answered."""
+        """Metrics that tasks list and that have no number, where docs were answered."""
         return [
             f"{name} {key}"
             for name, task in self.tasks.items()
             for key, score in task.scores.items()
-            if score.estimate.value is None and not score.estimate.n and score.judge is None
+            if (score.estimate.value is None or math.isnan(score.estimate.value)) and score.judge is None
         ]
 
     @property

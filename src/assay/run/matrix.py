@@ -1,7 +1,8 @@
 """Several models on many tasks: what is to be done, what is done already, and in which order.
 
 A cell is one model on one task or group, in a run directory of its own: `DIRECTORY/<model>/<task>`. The directory is
-the only state: a cell whose run is finished and was run with the same settings is not run again.
+the only state: a cell whose run is finished, had an answer to each request and was run with the same settings is not run
+again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import yaml
 from assay.config import RunConfig, parse_settings
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.models import LM
-from assay.results import RunDirectory, differences, sanitize
+from assay.results import RunDirectory, RunResult, differences, sanitize
 from assay.run.prepare import model_for
 from assay.run.progress import Interrupted
 
@@ -137,10 +138,10 @@ def plan_cells(models: Sequence[MatrixModel], tasks: Sequence[str], directory: P
 
 
 def missing_by_model(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Cells that are not done, or are to be done afresh, by model, in order."""
+    """Cells that are not done, are to be done afresh, or have requests that failed, by model, in order."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
-        if cell.config.fresh or not cell.is_done():
+        if cell.config.fresh or not cell.is_done() or RunResult.load(cell.directory).unanswered:
             found.setdefault(cell.model, []).append(cell)
     return found
 

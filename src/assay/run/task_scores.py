@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.config import MetricConfig
+from assay.errors import ScoringError
 from assay.request_types import OUTPUT_TYPES
 from assay.results import DocIds, MetricKey, Score
 from assay.run.collect import Collector
@@ -29,16 +30,20 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
     for key, unordered in collector.columns.items():
         column = unordered.in_doc_order()
         at = places_of(column.doc_ids, collector.doc_ids)
-        scores[key] = estimate(
-            column.values,
-            column.aggregation,
-            keys[at],
-            None if clusters is None else clusters[at],
-            bootstrap_iters,
-            counts=column.draw_counts,
-            drawn_once=collector.drawn_once and may_be_right_or_wrong(collector.task.config, key.metric),
-            higher_is_better=column.higher_is_better,
-        )
+        try:
+            scores[key] = estimate(
+                column.values,
+                column.aggregation,
+                keys[at],
+                None if clusters is None else clusters[at],
+                bootstrap_iters,
+                counts=column.draw_counts,
+                drawn_once=collector.drawn_once and may_be_right_or_wrong(collector.task.config, key.metric),
+                higher_is_better=column.higher_is_better,
+            )
+        except ScoringError as error:
+            place = f"task {collector.task.name!r}, filter {key.filter!r}, metric {key.metric!r}"
+            raise ScoringError(f"{place}: {error.message}", hint=error.hint) from error
         if column.labels is not None:
             scores[key] = checked(
                 scores[key], column, keys[at], None if clusters is None else clusters[at], bootstrap_iters

@@ -14,7 +14,15 @@ from assay.errors import AssayError, ConfigError, ConfigWarning, MissingPackage,
 from assay.filters import FILTERS, Filter, build_filter
 from assay.metrics import AGGREGATIONS, METRICS, OFFLINE_METRICS, Metric, get_reducer, passed_through
 from assay.request_types import OUTPUT_TYPES
-from assay.scoring.resolve import IGNORES_KWARGS, WRITTEN, aggregation_of, metric_configs, own_arguments, takes_result
+from assay.scoring.resolve import (
+    IGNORES_KWARGS,
+    WRITTEN,
+    aggregation_of,
+    metric_configs,
+    own_arguments,
+    takes_result,
+    takes_texts,
+)
 
 EVALUATE_METRICS = frozenset(
     [
@@ -195,10 +203,12 @@ TAKES = {
 
 def _check_function(metric: MetricConfig, kind: str, task: TaskConfig) -> None:
     """A function that is listed is called; one written for texts cannot be called with loglikelihoods."""
-    if kind not in TAKES:
+    if kind not in TAKES and task.class_ is not None:
         return
     function: Any = metric.metric.load() if isinstance(metric.metric, FunctionRef) else metric.metric
-    if task.lm_eval_version is not None and getattr(function, "kind", None) != kind:
+    if kind not in TAKES:
+        _check_function_of_texts(function, metric, kind, task)
+    elif task.lm_eval_version is not None and getattr(function, "kind", None) != kind:
         what = f"task {task.task!r}: lm-evaluation-harness never calls the metric {metric.name} of a {task.output_type} task"
         warnings.warn(f"{what}; it has no number", ConfigWarning, stacklevel=2)
     elif not takes_result(function, metric.kwargs):
@@ -206,6 +216,23 @@ def _check_function(metric: MetricConfig, kind: str, task: TaskConfig) -> None:
             f"the metric {metric.name} cannot be called with one result, as those of {task.output_type} tasks are",
             hint=f"It is called with {TAKES[kind]}.",
         )
+
+
+def _check_function_of_texts(function: Any, metric: MetricConfig, kind: str, task: TaskConfig) -> None:
+    """It takes predictions and references by name with its arguments, or, as in lm-evaluation-harness, one pair alone."""
+    if takes_texts(function, metric.kwargs) or (kind == "trajectory" and takes_result(function, metric.kwargs)):
+        return
+    how = f"predictions=[answer], references=[target]{''.join(f', {name}=…' for name in metric.kwargs)}"
+    if not takes_result(function, {}):
+        raise ConfigError(
+            f"the metric {metric.name} cannot be called as those of {task.output_type} tasks are",
+            hint=f"It is called with {how}; or else with one list, [target, answer].",
+        )
+    if metric.kwargs:
+        what = f"the metric {metric.name} takes one list, [target, answer], and is then given no arguments: {', '.join(metric.kwargs)}"
+        if task.has_own_defaults:
+            raise ConfigError(what, hint=f"With arguments it is called with {how}.")
+        warnings.warn(f"task {task.task!r}: no effect: {what}", ConfigWarning, stacklevel=2)
 
 
 def _check_arguments(known: Metric, form: Callable[..., Any], metric: MetricConfig, task: TaskConfig) -> None:

@@ -144,10 +144,10 @@ def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
     except AssayError as error:
         raise ScoringError(f"aggregation {aggregation.name}: {error.message}", hint=error.hint) from error
     except Exception as error:  # an aggregation may be anybody's code
-        shown = str(values[0])[:120]
+        odd = next((at for at, each in enumerate(values) if not isinstance(each, (int, float, np.number))), 0)
         raise ScoringError(
             f"aggregation {aggregation.name} of {len(values)} values: {what_failed(error)[0]}",
-            hint=f"The first value is {shown}. The metric and the aggregation may not belong together.",
+            hint=f"Value {odd + 1} is {values[odd]!r:.120}. The metric and the aggregation may not belong together.",
         ) from error
     if value is None:
         return None

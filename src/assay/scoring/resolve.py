@@ -109,14 +109,20 @@ def _names_its_scores(metric: MetricConfig) -> bool:
 def ensembles_of(config: TaskConfig) -> list[FilterEnsemble]:
     strict = config.has_own_defaults
     return [
-        FilterEnsemble.from_config(each, unwraps=is_bare(each, config), is_strict=strict) for each in filters_of(config)
+        FilterEnsemble.from_config(each, unwraps=unwraps(each, config), is_strict=strict) for each in filters_of(config)
     ]
 
 
-def is_bare(of: FilterConfig, config: TaskConfig) -> bool:
-    """Whether a filter hands on answers as they are. `filter: []` of lm-evaluation-harness hands on a list of them."""
-    is_told = of.has_steps_unsaid or config.has_own_defaults
-    return not of.filter and is_told and config.lm_eval_version is None
+def unwraps(of: FilterConfig, config: TaskConfig) -> bool:
+    """Whether a filter hands on the only answer as itself. One of lm-evaluation-harness hands on a list, but for
+    `take_first`; what code of the task leaves is never taken apart."""
+    if config.lm_eval_version is not None:
+        return False
+    return of.has_steps_unsaid or (config.has_own_defaults and _is_of_names(of))
+
+
+def _is_of_names(of: FilterConfig) -> bool:
+    return all(isinstance(step.function, str) and step.function != "custom" for step in of.filter)
 
 
 def apply_filters(instances: Sequence[Instance], config: TaskConfig) -> list[FilterEnsemble]:
@@ -143,6 +149,7 @@ def doubtful_settings(config: TaskConfig, repeats: int | None = None, *, habits:
     draws = (repeats or config.repeats) if config.process_results is not None and is_text else 1
     lists = [each.name for each in filters_of(config) if draws > 1 and each.has_steps_unsaid]
     of_draws = _functions_of_draws(config, repeats or config.repeats) if is_text else []
+    of_lists = _readers_of_lists(config) if is_text and (repeats or config.repeats) == 1 else []
     return [
         *(f"no effect: {idle}" for idle in idle_settings(config, repeats, habits=habits)),
         *(f"filter {name!r}: {fault}, so the characters of the answer are scored one by one" for name, fault in split),
@@ -154,7 +161,27 @@ def doubtful_settings(config: TaskConfig, repeats: int | None = None, *, habits:
             f"metric {metric} is called once with all draws that filter {name!r} leaves; `reducer: mean` scores each"
             for name, metric in of_draws
         ),
+        *(
+            f"filter {name!r} hands {reader} a list with the answer in it; `take_first` at its end hands on the answer"
+            for name, reader in of_lists
+        ),
     ]
+
+
+def _readers_of_lists(config: TaskConfig) -> list[tuple[str, str]]:
+    """Filters that leave the only answer in its list, and the code that then gets a list. `filter: []` means that."""
+    return [
+        (each.name, reader)
+        for each, ensemble in zip(filters_of(config), ensembles_of(config))
+        if each.filter and _is_of_names(each) and not ensemble.unwraps and not ensemble.gives_value
+        for reader in _code_that_reads(config, each)
+    ]
+
+
+def _code_that_reads(config: TaskConfig, of: FilterConfig) -> list[str]:
+    if config.process_results is not None:
+        return ["process_results"]
+    return [f"metric {each.name}" for each in metric_configs(config, of) if isinstance(each.metric, FunctionRef)]
 
 
 def _functions_of_draws(config: TaskConfig, repeats: int) -> list[tuple[str, str]]:
@@ -187,8 +214,7 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
             known = METRICS.get(metric.metric) if isinstance(metric.metric, str) else None
             form = None if known is None else known.form(kind)
             if known is not None and form is None:
-                idle.append(f"metric {metric.name}: it does not apply to output_type {config.output_type}")
-                continue
+                continue  # `check_metric` says so
             takes = None if form is None else own_arguments(form)
             unread = [] if takes is None else [name for name in metric.kwargs if name not in takes]
             if unread and (habits or config.lm_eval_version is None):
@@ -278,7 +304,7 @@ def resolve_metric(
     )
     if kind == "trajectory" and takes_result(function, config.kwargs):
         return ResolvedMetric(fn=function, foreign=True, takes_trajectory=True, **common)
-    pair = not _binds(function, config.kwargs)
+    pair = not takes_texts(function, config.kwargs)
     return ResolvedMetric(fn=function, foreign=True, takes_pair=pair, takes_each=takes_each, **common)
 
 
@@ -316,6 +342,11 @@ def _function(config: MetricConfig) -> Callable[..., Any]:
 def takes_result(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
     """Whether a function takes one result, as metrics of loglikelihoods do, and its arguments."""
     return _binds(function, kwargs, None)
+
+
+def takes_texts(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a function takes `references` and `predictions` by name, and its arguments."""
+    return _binds(function, kwargs)
 
 
 def _binds(function: Callable[..., Any], kwargs: dict[str, Any], *given: Any) -> bool:

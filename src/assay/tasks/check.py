@@ -44,7 +44,7 @@ from assay.tasks.positions import one_sided
 from assay.tasks.prompt import RequestOptions
 from assay.tasks.questions import NO_GOLD, FieldQuestions, HookQuestions, gold_index
 from assay.tasks.styled import StyledField, apply_style, clean_questions, shuffle_of
-from assay.templates import compile_template
+from assay.templates import compile_template, get_n_letters
 
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix", "doc_to_question")
 
@@ -168,11 +168,15 @@ def _doc_looks(task: Task, first: Doc, options: RequestOptions, remarks: list[st
 
 def _no_column(task: Task, field: str) -> str | None:
     """The word that a field consists of, if it is no column."""
-    word = getattr(task.config, field)
-    if field == "doc_to_target" and isinstance(word, StyledField):
-        word = getattr(clean_questions(word.questions), "target", None)
+    word = _written_target(task) if field == "doc_to_target" else getattr(task.config, field)
     is_word = isinstance(word, str) and re.fullmatch(r"[^\W\d]\w*", word) is not None
     return word if is_word and word not in task.features else None
+
+
+def _written_target(task: Task) -> Any:
+    """`doc_to_target` as the file has it, also where a style has worded the task anew."""
+    field = task.config.doc_to_target
+    return getattr(clean_questions(field.questions), "target", None) if isinstance(field, StyledField) else field
 
 
 def _check_word(task: Task, first: Doc, field: str, remarks: list[str]) -> None:
@@ -207,7 +211,7 @@ def _check_gold(task: Task, *, every: bool) -> Iterator[str]:
     A task none of whose docs has it would score 0 for every model. In files of ours one doc is enough, if it names a place
     that there is not: labels that run from 1 are the usual reason. `every` looks at all docs of a large task too.
     """
-    written = task.config.doc_to_target
+    written = _written_target(task)
     gold, total = Gold(written if isinstance(written, str) and written.isidentifier() else "label"), task.doc_count
     step = 1 if every or task.config.has_own_defaults else max(1, total // LOOKED_AT)
     for doc_id in range(0, total, step):
@@ -223,6 +227,11 @@ def _check_gold(task: Task, *, every: bool) -> Iterator[str]:
             hint=gold.cause
             or "doc_to_target gives the index of a choice, from 0. Leave such docs out with process_docs.",
         )
+    if gold.without and gold.are_written_numbers and task.config.has_own_defaults:
+        what = (
+            f"{gold.without} of {gold.looked_at} docs do not have their right answer among the choices: {gold.example}"
+        )
+        raise ConfigError(what, hint=gold.cause)
     if gold.without == gold.looked_at:
         word = _no_column(task, "doc_to_target")
         near = None if word is None else did_you_mean(word, task.features)
@@ -253,16 +262,30 @@ class Gold:
     """(doc, label, choices) where the label is a number that is no choice's."""
     labels: set[int] = field(default_factory=set)
     """All labels that are numbers."""
+    texts: set[str] = field(default_factory=set)
+    """All labels that are texts; a few thousand are enough to tell what they are."""
+    most: int = 0
+    """The largest number of choices."""
+    has_lists: bool = False
+    """Whether a doc has a list of labels."""
+    has_parts: bool = False
+    """Whether a label is written as 1.0."""
 
     def look(self, task: Task, doc_id: int, doc: Doc) -> None:
         self.looked_at += 1
         target, choices = _given_gold(task, doc)
         # What a styled task has generated is a text, or nothing where no choice is right.
         found = gold_indices(target, choices) if choices is not None else 0 if target is not None else -1
-        if choices is not None and isinstance(target, int):
-            self.labels.add(int(target))
-            if found == NO_GOLD:
-                self.misplaced.append((doc_id, int(target), len(choices)))
+        self.has_lists = self.has_lists or isinstance(doc.get(self.column, target), list | tuple)
+        for label in (target if isinstance(target, list | tuple) else [target]) if choices is not None else ():
+            self.most = max(self.most, len(choices or ()))
+            if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
+                self.labels.add(int(label))
+                self.has_parts = self.has_parts or isinstance(label, float)
+                if not 0 <= label < len(choices or ()):
+                    self.misplaced.append((doc_id, int(label), len(choices or ())))
+            elif isinstance(label, str) and len(self.texts) < LOOKED_AT:
+                self.texts.add(label)
         if any(index >= 0 for index in (found if isinstance(found, list) else [found])):
             # Where choices are put into another order, theirs is the one that counts.
             shuffle = shuffle_of(task.config)
@@ -275,12 +298,30 @@ class Gold:
         )
 
     @property
+    def are_written_numbers(self) -> bool:
+        """Whether all labels are digits, and could be places: as text they are compared with the choices."""
+        return bool(self.texts) and all(
+            re.fullmatch("[0-9]{1,4}", each) and int(each) <= self.most for each in self.texts
+        )
+
+    @property
     def cause(self) -> str | None:
-        """Labels that run from 1 to the number of choices."""
-        most = max((choices for _, _, choices in self.misplaced), default=0)
-        if not self.misplaced or min(self.labels) != 1 or max(self.labels) != most:
+        """What labels that are no choice's usually are: places counted from 1, places or letters as text."""
+        if self.misplaced and min(self.labels) == 1 and max(self.labels) == self.most:
+            one_less = f"({self.column} - 1) | int" if self.has_parts else f"{self.column} - 1"
+            how = "." if self.has_lists else f", as in doc_to_target: '{{{{{one_less}}}}}'."
+            return f"The labels run from 1 to {self.most}: subtract one{how}"
+        if self.has_lists:
             return None
-        return f"The labels run from 1 to {most}: subtract one, as in doc_to_target: '{{{{{self.column} - 1}}}}'."
+        if self.are_written_numbers:
+            minus = "" if "0" in self.texts else " - 1"
+            return (
+                "The labels are text, which is compared with the choices; "
+                f"as a place: doc_to_target: '{{{{{self.column} | int{minus}}}}}'."
+            )
+        if self.texts and all(len(each) == 1 and "A" <= each <= "Z" for each in self.texts):
+            return f"The labels are letters; as a place: doc_to_target: '{{{{ \"{''.join(get_n_letters(self.most))}\".index({self.column}) }}}}'."
+        return None
 
 
 def _given_gold(task: Task, doc: Doc) -> tuple[Any, Sequence[str] | None]:

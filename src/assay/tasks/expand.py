@@ -278,6 +278,7 @@ class Expander:
         return self._register(config, place, path, origins)
 
     def _register(self, config: TaskConfig, place: _Place, path: Path | None, origins: Mapping[str, Origin]) -> str:
+        written = config
         named, at, own = config.task.rpartition("@")
         chosen = [part[1:] for part in place.variant if part.startswith("@")] or ([own] if at and named else [])
         if chosen:
@@ -286,6 +287,8 @@ class Expander:
             config = apply_variant(config, variant)
         if place.variant:
             config = config.override(task=with_variant(config.task, place.variant))
+            told = {name for name in type(config).model_fields if getattr(config, name) != getattr(written, name)}
+            origins = {field: origin for field, origin in origins.items() if field not in told - {"task"}}
         return self.result.add_task(config, place.parent, path, origins)
 
     def _group(self, name: str, loaded: LoadedFile, path: Path | None, place: _Place) -> str:

@@ -176,12 +176,12 @@ def _by_doc(make: Callable[[Sequence[str]], Callable[[Doc], Any]]) -> Callable[[
 def index_of(target: Any, choices: Sequence[str]) -> int:
     """The position of the right choice: given as such, as the text of a choice, or as its letter.
 
-    >>> index_of(1, ["a", "b"]), index_of("b", ["a", "b"]), index_of("B", ["yes", "no"])
-    (1, 1, 1)
+    >>> index_of(1, ["a", "b"]), index_of(1.0, ["a", "b"]), index_of("b", ["a", "b"]), index_of("B", ["yes", "no"])
+    (1, 1, 1, 1)
     """
     if isinstance(target, list) and len(target) == 1:
         target = target[0]
-    if isinstance(target, int):
+    if isinstance(target, int) or (isinstance(target, float) and target.is_integer()):
         return int(target)
     if isinstance(target, str):
         if target in choices:
