@@ -103,6 +103,29 @@ def test_answers_alone_are_no_broken_scores(tmp_path, capsys):
     } == {"acc"}
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("compare",),
+        ("rank",),
+        ("explain", "--task", "mine"),
+        ("power", "--effect", "0.1", "--from"),
+        ("gate", "--baseline"),
+    ],
+)
+def test_answers_alone_are_not_analysed_and_how_to_score_them_is_said(tmp_path, capsys, verb):
+    file = write_task(tmp_path, SUMS, **GENERATION)
+    for name, flags in (("scored", []), ("alone", ["--predict_only"])):
+        command(capsys, "run", "--model", "dummy", "--tasks", file, *flags, "--run_dir", tmp_path / name)
+    runs = [tmp_path / "alone"] if verb[0] == "power" else [tmp_path / "scored", tmp_path / "alone"]
+    said = command(capsys, *verb, *runs)
+    assert (said.code, "alone has answers and no scores" in said.err) == (2, True)
+    cure = said.err.partition("assay score ")[2].partition(" scores them")[0].replace(" DIR", f" {tmp_path}/cured")
+    assert command(capsys, "score", *cure.split()).code == 0
+    runs[-1] = tmp_path / "cured"
+    assert command(capsys, *verb, *runs).code in (0, 4)
+
+
 def test_scores_that_are_not_stored_are_told(tmp_path, capsys):
     place = tmp_path / "run"
     command(capsys, "run", "--model", "dummy", "--tasks", "demo_agreement", "--limit", 5, "--run_dir", place)

@@ -43,17 +43,28 @@ def folder(tmp_path):
         ("caps.yaml@mcqa:3shot", ["caps@mcqa:3shot"]),
         ("", ["caps", "more"]),
         (":2shot", ["caps:2shot", "more:2shot"]),
+        ("*.yaml", ["caps", "more"]),
         ("*.yaml:cloze", ["caps:cloze", "more:cloze"]),
+        ("b*.yaml:cloze", ["caps:cloze", "more:cloze"]),
     ],
 )
 def test_a_file_or_directory_has_variants(folder, named, tasks):
-    if "*" in named:
-        (folder / "both.yaml").unlink()
     resolved = TaskManager(include_defaults=False).resolve(f"{folder}/{named}")
     assert sorted(resolved.tasks) == tasks
     bare = TaskManager(folder, include_defaults=False).resolve(tasks[0])
     ours, theirs = resolved.tasks[tasks[0]], bare.tasks[tasks[0]]
     assert (ours.style, ours.num_fewshot, ours.formats) == (theirs.style, theirs.num_fewshot, theirs.formats)
+
+
+@pytest.mark.parametrize("named", ["cap.yaml", "cap.yaml:gen", "cap.yaml@mcqa:1shot", "cap.yml"])
+def test_a_file_that_is_not_there_is_told_with_those_that_are(folder, named):
+    with pytest.raises(ConfigError, match=f"{named[:7]}.*no such file") as caught:
+        TaskManager(include_defaults=False).resolve(f"{folder}/{named}")
+    near = str(caught.value.hint).partition("Did you mean ")[2].partition(" or ")[0].rstrip("?")
+    assert near == f"{folder}/caps.yaml"
+    assert [*TaskManager(include_defaults=False).resolve(near).tasks] == ["caps"]
+    with pytest.raises(ConfigError, match="no such file"):
+        TaskManager(include_defaults=False).resolve(f"{folder}/none/:mc")
 
 
 def test_a_variant_of_a_file_runs_and_is_shown_and_checked(folder, capsys):

@@ -214,6 +214,7 @@ def test_an_empty_list_of_steps_in_a_file_of_the_harness_keeps_its_list(tmp_path
     ("body", "named"),
     [
         ("return [each[0] for each in resps]", "doc 0"),  # a text, whose first character `take_first` would take
+        ("return [len(each[0]) for each in resps]", "gave 1"),
         ("return ''.join(each[0] for each in resps)", "str"),
         ("return {i: each for i, each in enumerate(resps)}", "dict"),
         ("return None", "NoneType"),
@@ -325,6 +326,22 @@ def test_the_mean_that_task_code_imports_is_the_mean(tmp_path):
     ours = plain.tasks["plain"].scores[MetricKey("exact_match")]
     score = theirs.tasks["mine"].scores[MetricKey("exact_match")]
     assert (score.aggregation, score.estimate) == ("mean", ours.estimate)
+
+
+@pytest.mark.parametrize("name", ["median", "nanmean", "perplexity"])
+def test_other_aggregations_that_task_code_imports_are_the_registered_ones(tmp_path, name):
+    code = (
+        f"from lm_eval.api.metrics import {name} as mine\ndef size(predictions, references): return len(predictions[0])"
+    )
+    listed = [{"metric": function("u.size"), "aggregation": function("u.mine")}]
+    score = run(write_task(tmp_path, SUMS, code, **GENERATION, metric_list=listed)).tasks["mine"].scores
+    assert score[MetricKey("size")].aggregation == name
+
+
+def test_a_template_where_text_is_read_as_it_stands_is_told(tmp_path):
+    file = write_task(tmp_path, SUMS, **GENERATION, generation_kwargs={"until": ["{{a}}"]})
+    with pytest.warns(UserWarning, match="until: '{{a}}' is text"):
+        run(file)
 
 
 CLASS = """
@@ -515,6 +532,8 @@ def test_what_a_styler_says_is_said_by_the_task():
         "def _make():\n    globals()['made'] = lambda docs: docs\n_make()\n",
         "import sys\ndef _make(): setattr(sys.modules[__name__], 'made', len)\ndef _all(): _make()\n_all()\n",
         "class Made:\n    globals()['made'] = len\n",
+        "def _make():\n    global made\n    made = len\n_make()\n",
+        "match len:\n    case made: pass\n",
     ],
 )
 def test_names_that_code_makes_are_not_known_before_it_runs(tmp_path, code, capsys):

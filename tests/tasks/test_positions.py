@@ -300,8 +300,8 @@ def test_what_the_cause_of_a_wrong_label_proposes_works(tmp_path, written, form)
     if form and written == "D as a place":
         pytest.skip("styles read letters")
     model = Told()
+    file = write_task(tmp_path, wrong, **CHOICE, language="en", metric_list=["acc"])
     with pytest.raises(ConfigError) as caught:
-        file = write_task(tmp_path, wrong, **CHOICE, language="en", metric_list=["acc"])
         run(f"{file}{form}", model)
     assert model.sent == 0
     cure = str(caught.value.hint).partition("doc_to_target: '")[2].rpartition("'")[0]

@@ -51,7 +51,7 @@ class AgreementOptions(Options):
 
 def agreement(run: Run, options: AgreementOptions | None = None) -> Agreements:
     """Of every metric: each two filters, and the draws under each filter where docs were drawn repeatedly."""
-    run.require("samples")
+    run.require("samples", "scores")
     options = options or AgreementOptions()
     tasks, metric = options.tasks, options.metric
     for task in tasks:

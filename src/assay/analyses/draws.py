@@ -75,7 +75,7 @@ class DrawPlans(tuple[DrawPlan, ...]):
 def plan_draws(path: str, options: PowerOptions) -> DrawPlans:
     """Tasks of a run whose docs were drawn more than once and are right or wrong."""
     run = open_run(path)
-    run.require("samples")
+    run.require("samples", "scores")
     tasks = options.tasks or run.tasks
     plans = [plan for task in tasks if (plan := plan_task(run, task, options)) is not None]
     if not plans:

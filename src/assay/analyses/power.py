@@ -105,7 +105,7 @@ def plan_runs(options: PowerOptions, notify: Callable[[str], None]) -> SizePlans
         )
     opened = [open_run(path) for path in options.runs]
     for run in opened:
-        run.require("samples")
+        run.require("samples", "scores")
     chosen = options.tasks or [task for task in opened[0].tasks if all(task in run.tasks for run in opened)]
     if not chosen:
         raise ConfigError("the runs have no task in common")
@@ -116,7 +116,7 @@ def plan_runs(options: PowerOptions, notify: Callable[[str], None]) -> SizePlans
         except ConfigError as error:
             if options.tasks:
                 raise
-            notify(f"{task}: {error.message}")
+            notify(error.message if error.message.startswith(task) else f"{task}: {error.message}")
     return SizePlans(plans)
 
 
@@ -126,7 +126,9 @@ def plan_from_runs(runs: Sequence[Run], task: str, metric: str | None, wish: Pow
     keys = shared_keys(columns, metric)
     if not keys:
         known = ", ".join(map(str, columns[0]))
-        raise ConfigError(f"{task} has no numeric metric {metric or ''} in all runs", hint=f"It has {known}.")
+        raise ConfigError(
+            f"{task} has no numeric metric {f'{metric} ' if metric else ''}in all runs", hint=f"It has {known}."
+        )
     chosen = [c[keys[0]].scored() for c in columns]
     repeats = max(int(run.result.tasks[task].config.get("repeats") or 1) for run in runs)
     if len(runs) == 1:

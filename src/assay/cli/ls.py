@@ -178,7 +178,11 @@ def _print(rows: Sequence[Listing], what: str, pattern: str | None) -> None:
     broken = [row for row in rows if "error" in row]
     for row in broken:
         echo(f"broken: {row['error']}", err=True)
-    echo(f"{len(rows) - len(broken):,} {what}{f', {len(broken)} broken' if broken else ''}", err=True)
+    count = len(rows) - len(broken)
+    echo(
+        f"{count:,} {what.removesuffix('s') if count == 1 else what}{f', {len(broken)} broken' if broken else ''}",
+        err=True,
+    )
 
 
 def width_of(stream: IO[str]) -> int | None:

@@ -249,8 +249,9 @@ def _bound(statement: ast.stmt) -> set[str]:
     parts: list[ast.AST] = []
     for child in ast.iter_child_nodes(statement):
         parts += [] if isinstance(child, ast.stmt | ast.excepthandler) else [child]
-    stored = (node for part in parts for node in ast.walk(part))
-    return {node.id for node in stored if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    nodes = [node for part in parts for node in ast.walk(part)]
+    captured = {node.name for node in nodes if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None}
+    return captured | {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _opens(statement: ast.stmt) -> bool:
@@ -260,16 +261,17 @@ def _opens(statement: ast.stmt) -> bool:
 
 
 _MAKING = frozenset({"globals", "vars", "exec", "setattr", "modules"})
-"""What a function uses that makes names of its module: `globals()[name] = …`, `setattr(sys.modules[__name__], …)`."""
+"""What a function uses that makes names of its module: `globals()[name] = …`, `setattr(sys.modules[__name__], …)`.
+A `global name` counts as the first."""
 
 
 def _makers(tree: ast.Module) -> set[str]:
     """Functions of a module that may make names in it when they are called, and those that call them."""
     used = {
         node.name: {
-            each.id if isinstance(each, ast.Name) else each.attr
+            each.id if isinstance(each, ast.Name) else each.attr if isinstance(each, ast.Attribute) else "globals"
             for each in ast.walk(node)
-            if isinstance(each, ast.Name | ast.Attribute)
+            if isinstance(each, ast.Name | ast.Attribute | ast.Global)
         }
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)

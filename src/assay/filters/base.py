@@ -182,9 +182,10 @@ def _is_one_answer(left: list[Any], instance: Instance) -> bool:
     return len(left) == instance.repeats and (instance.repeats == 1 or is_scored)
 
 
-def _first_text(resps: Sequence[Any]) -> int | None:
-    """The first doc whose answers are one text in place of a list."""
-    return next((i for i, entry in enumerate(resps) if isinstance(entry, str)), None)
+def _first_lone(resps: Sequence[Any]) -> int | None:
+    """The first doc whose answers are one text, or number, in place of a list."""
+    lone = (i for i, entry in enumerate(resps) if isinstance(entry, str) or not isinstance(entry, Iterable))
+    return next(lone, None)
 
 
 def _named(step: Filter) -> str:
@@ -277,9 +278,9 @@ class FilterEnsemble:
             return []
         where = f"filter {self.name!r}, step {_named(step)}, task {instances[0].task_name!r}"
         before = self.steps[self.steps.index(step) - 1]
-        if _says(step, "takes_lists") and not _says(before, "gives_value") and (lone := _first_text(resps)) is not None:
+        if _says(step, "takes_lists") and not _says(before, "gives_value") and (lone := _first_lone(resps)) is not None:
             raise ScoringError(
-                f"{where}, doc {instances[lone].doc_id}: it takes a list of answers, but {_named(before)} gave the text {resps[lone][:60]!r}",
+                f"{where}, doc {instances[lone].doc_id}: it takes a list of answers, but {_named(before)} gave {resps[lone]!r:.60}",
                 hint=f"{_named(before)} must give a list for each doc, or {_named(step)} must go.",
             )
         try:

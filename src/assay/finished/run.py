@@ -185,6 +185,11 @@ class Run:
         return part not in self.lacks
 
     def require(self, *parts: str) -> None:
+        if "scores" in parts and self.is_ours and not any(task.scores for task in self.result.tasks.values()):
+            raise ConfigError(
+                f"{self.path} has answers and no scores",
+                hint=f"assay score {self.path} --run_dir DIR scores them.",
+            )
         for part in parts:
             if part in self.lacks:
                 raise ConfigError(f"{self.path} ({self.format}) has no {part}", hint=self.lacks[part])

@@ -206,6 +206,8 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
         idle.append("doc_to_choice: output_type loglikelihood scores only the target; multiple_choice scores choices")
     if config.shuffle_choices and config.style is None and isinstance(config.doc_to_text, str | FunctionRef):
         idle.append("shuffle_choices: only forms that list choices are shuffled, such as :mc")
+    if templates := [each for each in _texts_in((config.generation_kwargs or {}).get("until")) if "{{" in each]:
+        idle.append(f"until: {templates[0]!r} is text there, and no template")
     if config.process_results is not None:
         return idle
     for each in filters_of(config):
@@ -222,6 +224,10 @@ def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: boo
             if metric.reducer or config.reducer:
                 idle += _idle_reducer(metric.name, each.name, last, repeats or config.repeats)
     return list(dict.fromkeys(idle))
+
+
+def _texts_in(value: Any) -> list[str]:
+    return [each for each in (value if isinstance(value, list | tuple) else [value]) if isinstance(each, str)]
 
 
 def _idle_reducer(metric: str, filter_name: str, last_step: Any, repeats: int) -> list[str]:

@@ -215,15 +215,30 @@ class TaskManager:
                     )
                 return _in_variant(self._files(path, name, expander), variant)
             path = path.resolve()
-            if not self._is_known(path):
-                add_task_root(path.parent)
-                expander.add_beside(path.parent, index_beside(path).entries)
+            self._know_beside(path, expander)
             return [FileVariant(path, variant, members)] if members else _in_variant([path], variant)
         if any(sign in name for sign in "*?["):
-            return self._fitting(name)
-        if name.endswith((".yaml", ".yml")):
-            raise ConfigError(f"{name}: no such file", hint="Use the path of a task file, or the name of a task.")
+            found_files = self._fitting(name)
+            for each in found_files:
+                if not isinstance(each, str):
+                    self._know_beside(each.path if isinstance(each, FileVariant) else each, expander)
+            return found_files
+        file = re.split("[:@]", name)[0]
+        if file.endswith((".yaml", ".yml", os.sep)):
+            folder = os.path.dirname(file)
+            near = did_you_mean(
+                file, [os.path.join(folder, each.name) for each in _files_like(os.path.join(folder, "*"))]
+            )
+            raise ConfigError(
+                f"{file}: no such file", hint=near or "Use the path of a task file, or the name of a task."
+            )
         return [name]
+
+    def _know_beside(self, path: Path, expander: Expander) -> None:
+        """A group's file finds its members in its directory."""
+        if not self._is_known(path):
+            add_task_root(path.parent)
+            expander.add_beside(path.parent, index_beside(path).entries)
 
     def _fitting(self, pattern: str) -> Sequence[str | Path | FileVariant]:
         found = _SUFFIX.fullmatch(pattern)

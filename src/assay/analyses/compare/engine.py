@@ -37,7 +37,7 @@ def compare_runs(runs: Sequence[Run], options: CompareOptions | None = None) -> 
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs", hint="Name two or more.")
     for run in runs:
-        run.require("samples")
+        run.require("samples", "scores")
     return Comparisons(_judged([_Pair(runs[0], other, options).compare() for other in runs[1:]], options))
 
 

@@ -110,7 +110,7 @@ def explain(a: Run, b: Run, options: ExplainOptions | None = None, lm: LM | None
     """Why do A and B differ on one task under one metric? `lm` answers requests that are sent anew, where several causes meet."""
     options = options or ExplainOptions()
     for run in (a, b):
-        run.require("samples")
+        run.require("samples", "scores")
     task = _task(a, b, options)
     key_a, key_b = _keys(a, b, task, options)
     return _Inquiry(a, b, task, key_a, key_b, options, lm).explanation()

@@ -157,7 +157,7 @@ def rank(runs: Sequence[Run], options: RankOptions | None = None) -> Rankings:
             hint=f"Name two or more runs, a directory with logs of several models, or a table of scores.{more}",
         )
     for run in runs:
-        run.require("samples")
+        run.require("samples", "scores")
     labels = distinct_labels(runs)
     return Rankings(_ranking(runs, labels, name, options) for name in _names(runs, options))
 
@@ -254,9 +254,8 @@ def common_key(runs: Sequence[Run], name: str, metric: str | None) -> MetricKey:
     chosen = keys if metric is None else [key for key in keys if key in matching(metric, keys)]
     if not chosen:
         have = ", ".join(map(str, keys)) or "none"
-        raise ConfigError(
-            f"{name}: no metric {metric or ''} in all runs; in common: {have}", hint="Choose with --metric."
-        )
+        what = "no metric is in all runs" if metric is None else f"the metric {metric} is not in all runs"
+        raise ConfigError(f"{name}: {what}; in common: {have}", hint="Choose with --metric.")
     return chosen[0]
 
 

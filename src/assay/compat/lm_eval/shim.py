@@ -34,6 +34,7 @@ _SAMPLER_NAMES = (
     "SAMPLER_REGISTRY",
     "get_sampler",
 )
+_AGGREGATIONS = "assay.metrics.aggregations"
 _FILTER = {"Filter": "assay.filters:Filter", "register_filter": f"{__name__}:register_filter"}
 NAMES: dict[str, dict[str, str]] = {
     "lm_eval": {},
@@ -85,6 +86,15 @@ NAMES: dict[str, dict[str, str]] = {
     "lm_eval.api.metrics": {
         "LLResults": "assay.compat.lm_eval.scorers:LLResults",
         "mean": f"{__name__}:mean",
+        "f1_score": f"{_AGGREGATIONS}:f1",
+        **{
+            name: f"{_AGGREGATIONS}:{name}"
+            for name in (
+                *("nanmean", "median", "perplexity", "weighted_perplexity", "bits_per_byte", "matthews_corrcoef"),
+                *("aggregate_subtask_metrics", "pooled_sample_stderr"),
+            )
+        },
+        "stderr_for_metric": "assay.scoring:stderr_for_metric",
         "metric_max_over_ground_truths": f"{__name__}:metric_max_over_ground_truths",
     },
     "lm_eval.api.samplers": {name: f"{_SAMPLERS}:{name}" for name in _SAMPLER_NAMES},
