@@ -108,6 +108,20 @@ def test_refusals_are_told_to_the_model_and_it_may_try_again(tmp_path: Path) -> 
     assert result.tasks["lookup"].health.failed == 0
 
 
+def test_a_function_of_one_trajectory_is_not_said_to_be_called_with_all_draws(tmp_path: Path) -> None:
+    import warnings
+
+    text = TASK.replace("  - steps\n", "  - steps\n  - !function tools.length\n  - !function tools.of_all\n")
+    code = TOOLS + "def length(trajectory): return trajectory.steps\ndef of_all(references, predictions): return 1.0\n"
+    task = write_task(tmp_path, text, DOCS, tools=code)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        run(task, Scripted(perfect), tmp_path, repeats=2)
+    told = [str(each.message) for each in said if "called once with all draws" in str(each.message)]
+    assert len(told) == 1
+    assert "of_all" in told[0]
+
+
 def test_steps_are_limited_and_that_is_counted_and_bounded(tmp_path: Path) -> None:
     def endless(messages: Any, draw: int) -> Any:
         return "find", {"title": f"Emma {results(messages)}"}

@@ -4,13 +4,14 @@ from assay.agents.protocol import answer_message, calls_of, described, listed, r
 from assay.agents.session import Session, code_digest, offers_of
 from assay.agents.tools import BrokenTool, Tool, ToolResult, ToolSource
 from assay.agents.trajectory import END, AgentPlan, BranchPoint, TrajectoryState, Unplayed, UserTurn
-from assay.agents.workspace import Workspace
+from assay.agents.workspace import SandboxCheck, Workspace
 
 __all__ = [
     "END",
     "AgentPlan",
     "BranchPoint",
     "BrokenTool",
+    "SandboxCheck",
     "Session",
     "Tool",
     "ToolResult",

@@ -27,6 +27,7 @@ class Session:
         self.config = config
         self.sources: list[ToolSource] = []
         self.tools: dict[str, Tool] = {}
+        self._end_seconds = 60.0 + (workspace.check.seconds if workspace.check else 0.0)
         try:
             for source in open_sources(config, doc, workspace):
                 self.sources.append(source)
@@ -69,7 +70,7 @@ class Session:
             try:
                 own, too_large = within(60.0, "state", source.files)
                 files, large = {**files, **own}, {**large, **too_large}
-                tools |= within(60.0, "state", source.state)
+                tools |= within(self._end_seconds, "state", source.state)
             except BaseException as error:
                 raise broken("could not be looked at", error) from error
         return EndState.of(files, json.loads(json.dumps(tools, default=str)), large)

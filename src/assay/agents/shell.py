@@ -12,6 +12,9 @@ from assay.config import AgentConfig, FunctionRef, ToolConfig, WorkspaceConfig
 from assay.errors import ToolError
 from assay.metrics import open_shell
 
+PLACE = "/workspace"
+CHECK_OUTPUT = 20_000
+"""Characters that are stored of what a check prints: its end, where the summary is."""
 _WORDS = {"bash": ("command", ["/bin/bash", "-c"]), "python": ("code", ["python", "-c"])}
 _ABOUT = {
     "bash": "Run a shell command. Files stay for the next call; processes do not.",
@@ -23,18 +26,20 @@ class ShellTools:
     """One sandbox for all commands of a trajectory."""
 
     def __init__(self, config: AgentConfig, workspace: Workspace) -> None:
-        self.config = config
+        self.config, self.workspace = config, workspace
         place = config.sandbox
         self.shell = open_shell(
             seconds=place.seconds,
             memory=place.memory,
             disk=place.disk,
-            image=place.image,
-            network=place.network,
+            image=workspace.image or place.image,
+            build=workspace.build,
+            place=workspace.place or PLACE,
+            network=place.network or bool(workspace.network),
             hidden=hidden_from(config),
         )
         try:
-            self.shell.write({path: text.encode("utf-8", "surrogatepass") for path, text in workspace.files.items()})
+            self.shell.write(as_bytes(workspace.files))
             if workspace.setup:
                 self._set_up(workspace.setup, place)
         except BaseException:
@@ -66,13 +71,36 @@ class ShellTools:
         return f"{done.output}{ended}" + (f"\n[exit code {done.code}]" if done.code and not ended else "")
 
     def state(self) -> Mapping[str, Any]:
-        return {}
+        """What the workspace's check says; one that decides nothing says nothing of the model."""
+        check = self.workspace.check
+        if check is None:
+            return {}
+        done, found = self.shell.check(
+            ["/bin/bash", "-c", check.command], as_bytes(check.files), check.reads, check.seconds
+        )
+        if done.ended != "exited" or (check.reads and not found):
+            why = done.ended if done.ended != "exited" else f"it wrote none of {', '.join(check.reads)}"
+            raise BrokenTool(f"the check of the sandbox did not decide: {why}; it printed {done.output[-300:]!r}")
+        output = done.output[-CHECK_OUTPUT:]
+        return {
+            "check": {
+                "code": done.code,
+                "output": output,
+                "files": {path: text.decode("utf-8", "replace") for path, text in found.items()},
+            }
+        }
 
     def files(self) -> tuple[Mapping[str, bytes], Mapping[str, str]]:
         return self.shell.read()
 
     def close(self) -> None:
         self.shell.close()
+
+
+def as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
+    return {
+        path: each if isinstance(each, bytes) else each.encode("utf-8", "surrogatepass") for path, each in files.items()
+    }
 
 
 def shell_tool(config: ToolConfig, run: Any = None) -> list[Tool]:

@@ -58,6 +58,11 @@ class CommandShell(Protocol):
     def read(self) -> tuple[dict[str, bytes], dict[str, str]]:
         """The files that are left, and the hashes of those that are too large."""
 
+    def check(
+        self, words: Sequence[str], files: Mapping[str, bytes], reads: Sequence[str], seconds: float
+    ) -> tuple[CommandResult, dict[str, bytes]]:
+        """Run a last command with files that no other saw; what it printed, and those of `reads` that it wrote."""
+
     def close(self) -> None: ...
 
 
@@ -76,9 +81,18 @@ class ProgramSandbox(Protocol):
         """Refuses, before the first request, what a shell needs and this machine lacks."""
 
     def open_shell(
-        self, *, seconds: float, memory: int, disk: int, image: str | None, network: bool, hidden: Sequence[str]
+        self,
+        *,
+        seconds: float,
+        memory: int,
+        disk: int,
+        image: str | None,
+        build: str,
+        place: str,
+        network: bool,
+        hidden: Sequence[str],
     ) -> CommandShell:
-        """A shell for one trajectory; commands see nothing of `hidden`."""
+        """A shell for one trajectory, in a directory that is called `place`; commands see nothing of `hidden`."""
 
 
 SANDBOXES: Registry[ProgramSandbox] = Registry(
@@ -120,7 +134,15 @@ def find_sandbox(kind: SandboxKind) -> ProgramSandbox:
 
 
 def open_shell(
-    *, seconds: float, memory: int, disk: int, image: str | None, network: bool, hidden: Sequence[str]
+    *,
+    seconds: float,
+    memory: int,
+    disk: int,
+    image: str | None,
+    build: str,
+    place: str,
+    network: bool,
+    hidden: Sequence[str],
 ) -> CommandShell:
     """A shell for one trajectory of an agent, in the sandbox that the run names, if commands of models may run at all."""
     if not unsafe_code_allowed():
@@ -129,7 +151,16 @@ def open_shell(
         )
     allowed = network and _permission.network
     sandbox = find_sandbox(_permission.sandbox)
-    return sandbox.open_shell(seconds=seconds, memory=memory, disk=disk, image=image, network=allowed, hidden=hidden)
+    return sandbox.open_shell(
+        seconds=seconds,
+        memory=memory,
+        disk=disk,
+        image=image,
+        build=build,
+        place=place,
+        network=allowed,
+        hidden=hidden,
+    )
 
 
 _verdicts: ContextVar[list[Outcome] | None] = ContextVar("verdicts", default=None)

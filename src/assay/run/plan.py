@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.agents import BranchPoint
 from assay.config import Origin, RunConfig, as_one_name
-from assay.errors import ConfigError, ConfigWarning, did_you_mean
+from assay.errors import ConfigError, ConfigWarning, ScoringError, did_you_mean
 from assay.groups import GroupManager, read_size
 from assay.metrics import find_sandbox
 from assay.request_types import request_type_of
@@ -238,6 +238,24 @@ def check_workspace(task: Task, config: RunConfig) -> None:
             hint="Add --allow_network if you accept that.",
         )
     find_sandbox(config.sandbox).require_shells(agent.sandbox.image)
+
+
+def check_own_workspaces(plan: Plan, config: RunConfig) -> None:
+    """Refuse docs whose own sandbox cannot be had here."""
+    for name, planned in plan.tasks.items():
+        images: set[str] = set()
+        for doc_id, workspace in planned.task.own_workspaces(planned.doc_ids):
+            if workspace.network == "must" and not config.allow_network:
+                raise ConfigError(
+                    f"task {name!r}, doc {doc_id}: its sandbox cannot do without the network",
+                    hint="Add --allow_network if you accept that.",
+                )
+            if workspace.image is not None and not images:
+                images.add(workspace.image)
+                try:
+                    find_sandbox(config.sandbox).require_shells(workspace.image)
+                except ScoringError as error:
+                    raise ScoringError(f"task {name!r}, doc {doc_id}: {error.message}", hint=error.hint) from None
 
 
 def thinking_length(task: Task, room: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from assay.registry import Registry
 from assay.results import RunDirectory
 from assay.run.checks import require_sound
 from assay.run.needs import check_needs, with_style
-from assay.run.plan import Plan, make_plan, manager_for
+from assay.run.plan import Plan, check_own_workspaces, make_plan, manager_for
 from assay.run.progress import Progress
 from assay.run.settle import settle, settle_stored, with_docs
 from assay.scoring import doubtful_settings, filters_of, gold_labels, resolve_metrics
@@ -118,6 +118,7 @@ def prepare(
     with bounded_planning():
         if earlier is None:
             plan = settle(plan, config)
+            check_own_workspaces(plan, config)
         else:
             plan = plan if earlier.docs is None else with_docs(plan, earlier.docs)
             plan, notes = settle_stored(plan, config, earlier.source)

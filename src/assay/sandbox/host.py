@@ -130,6 +130,8 @@ class Sandbox:
         memory: int = 2 << 30,
         disk: int = 256 << 20,
         image: str | None = None,
+        build: str = "",
+        place: str = "/workspace",
         network: bool = False,
         hidden: Sequence[str] = (),
         namespaces: bool = True,
@@ -138,9 +140,12 @@ class Sandbox:
         limits = Limits(seconds, memory, file_size=disk, disk=disk, open_files=256, threads=128)
         if image is not None or self.kind in ENGINES:
             engine = self.kind if self.kind in ENGINES else next(e for e in ENGINES if missing_engine(e) is None)
-            return ContainerShell(engine, image or default_image(), asdict(limits), network=network)
+            return ContainerShell(
+                engine, image or default_image(), asdict(limits), network=network, place=place, build=build
+            )
         self.require_isolation()
         settings = {**asdict(limits), "namespaces": namespaces, "network": network, "hidden": list(hidden)}
+        settings["shown"] = place
         settings["cpu_seconds"] = math.ceil(seconds) + 1
         # Bubblewrap shows no programs but Python; a shell's own confinement needs nothing around it.
         return Shell("weak" if self.kind == "weak" else "auto", settings)
@@ -282,6 +287,16 @@ class Shell(Supervisor):
     def run_command(self, words: Sequence[str], seconds: float) -> CommandOutcome:
         said = self._do({"do": "run", "words": list(words), "seconds": seconds, "cpu_seconds": math.ceil(seconds) + 1})
         return CommandOutcome(said["output"], said["code"], said["ended"])
+
+    def check(
+        self, words: Sequence[str], files: Mapping[str, bytes], reads: Sequence[str], seconds: float
+    ) -> tuple[CommandOutcome, dict[str, bytes]]:
+        """A last command, with files that no other saw; what it printed, and those of `reads` that it wrote."""
+        given = {path: base64.b64encode(each).decode() for path, each in files.items()}
+        job = {"do": "check", "words": list(words), "files": given, "reads": list(reads), "seconds": seconds}
+        said = self._do({**job, "cpu_seconds": math.ceil(seconds) + 1})
+        found = {path: base64.b64decode(each) for path, each in said["files"].items()}
+        return CommandOutcome(said["output"], said["code"], said["ended"]), found
 
     def read(self) -> tuple[dict[str, bytes], dict[str, str]]:
         """The files that are left, and the hashes of those that are too large."""

@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import select
 import signal
 import stat
@@ -30,8 +31,9 @@ else:
     import supervisor
     from clearing import remove
 
-SHOWN = "/workspace"
-"""How commands and their output call the directory, wherever it is: a result must not depend on that."""
+CHECK = ".check"
+"""Below the directory: what a check calls `/tests` and `/logs`."""
+CHECK_ROOTS = ("/tests", "/logs")
 MOST_FILES = 5000
 FILE_BYTES = 256 << 10
 """Of larger files only the hash is given back."""
@@ -65,12 +67,56 @@ def write_files(place: str, job: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def names_of(place: str, job: dict[str, Any]) -> dict[str, str]:
+    """What commands call a place, and where it is: a result must not depend on that."""
+    checks = {root: f"{place}/{CHECK}{root}" for root in CHECK_ROOTS} if job["do"] == "check" else {}
+    return {**checks, job["shown"]: place}
+
+
+def placed(text: str, names: dict[str, str]) -> str:
+    """Paths as they are on this machine: `/app/x` is one of `/app`, and `/apple` and `/my/app` are not."""
+    wanted = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w.-])(?:{wanted})(?![\w-])", lambda found: names[found[0]], text)
+
+
+def shown(text: str, names: dict[str, str]) -> str:
+    """The inverse, in what is given back."""
+    for name, place in names.items():
+        text = text.replace(place, name)
+    return text
+
+
+def check(place: str, job: dict[str, Any]) -> dict[str, Any]:
+    """A last command, with files that no other saw, below a directory that nobody had a hand in."""
+    names, below = names_of(place, job), os.path.join(place, CHECK)
+    if os.path.isdir(below) and not os.path.islink(below):
+        remove(below)
+    elif os.path.lexists(below):
+        os.unlink(below)
+    files = {path: base64.b64decode(content) for path, content in job["files"].items()}
+    made = {path: placed_file(content, names) for path, content in files.items()}
+    write_files(below, {"files": {path.lstrip("/"): base64.b64encode(content) for path, content in made.items()}})
+    for path in (*CHECK_ROOTS, *map(os.path.dirname, job["reads"])):
+        os.makedirs(below + path, exist_ok=True)
+    done = run_command(place, job)
+    found = read_files(below, {**job, "names": names})["files"]
+    return {**done, "files": {path: found[path.lstrip("/")] for path in job["reads"] if path.lstrip("/") in found}}
+
+
+def placed_file(content: bytes, names: dict[str, str]) -> bytes:
+    try:
+        return placed(content.decode(), names).encode()
+    except UnicodeDecodeError:
+        return content
+
+
 def read_files(place: str, job: dict[str, Any]) -> dict[str, Any]:
     """Plain files, no links followed; what is too large by its hash."""
     files: dict[str, str] = {}
     large: dict[str, str] = {}
+    called = job.get("names") or names_of(place, job)
     for here, folders, names, descriptor in os.fwalk(place, follow_symlinks=False):
-        folders[:] = sorted(name for name in folders if name != ".tmp")
+        folders[:] = sorted(name for name in folders if name not in (".tmp", CHECK))
         for name in sorted(names):
             if len(files) + len(large) >= MOST_FILES:
                 return {"files": files, "large": large}
@@ -83,7 +129,9 @@ def read_files(place: str, job: dict[str, Any]) -> dict[str, Any]:
                         continue
                     key = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
                     if found.st_size <= FILE_BYTES:
-                        files[key] = base64.b64encode(file.read(FILE_BYTES)).decode()
+                        text = file.read(FILE_BYTES).decode("utf-8", "surrogateescape")
+                        content = shown(text, called).encode("utf-8", "surrogateescape")
+                        files[key] = base64.b64encode(content).decode()
                     else:
                         large[key] = hashlib.file_digest(file, "sha256").hexdigest()
     return {"files": files, "large": large}
@@ -112,7 +160,7 @@ def hold(place: str, job: dict[str, Any]) -> dict[str, Any]:
     supervisor.kill_descendants()
     while select.select([inlet], [], [], 0)[0] and (part := os.read(inlet, 1 << 16)):
         output.add(part)
-    text = output.text().replace(place, SHOWN)
+    text = shown(output.text(), names_of(place, job))
     return {"output": text, "code": os.waitstatus_to_exitcode(status), "ended": ended}
 
 
@@ -158,7 +206,7 @@ def start(place: str, job: dict[str, Any], outlet: int) -> int:
         python = os.path.dirname(os.path.realpath(sys.executable))
         names = {"PATH": f"/usr/local/bin:/usr/bin:/bin:{python}", "HOME": place, "TMPDIR": scratch, "LANG": "C.UTF-8"}
         names |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "TERM": "dumb", "GIT_CONFIG_NOSYSTEM": "1"}
-        words = [word.replace(SHOWN, place) for word in job["words"]]
+        words = [placed(word, names_of(place, job)) for word in job["words"]]
         program = os.path.realpath(sys.executable) if words[0] == "python" else words[0]
         os.execve(program, [program, *words[1:]], names)
     except BaseException as error:
@@ -204,7 +252,7 @@ def count_processes() -> int:
     return total
 
 
-DOES = {"write": write_files, "run": run_command, "read": read_files}
+DOES = {"write": write_files, "run": run_command, "read": read_files, "check": check}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.config import FilterConfig, FilterStep, Function, FunctionRef, MetricConfig, ScorerConfig, TaskConfig
-from assay.errors import ConfigError, did_you_mean
+from assay.errors import ConfigError, UntrustedCode, did_you_mean
 from assay.filters import DEFAULT_FILTER, FilterEnsemble, tool_filter
 from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, METRICS, Aggregation, Kind, Metric, Reducer, get_reducer
@@ -194,7 +194,16 @@ def _functions_of_draws(config: TaskConfig, repeats: int) -> list[tuple[str, str
         if not each.has_steps_unsaid and (not each.filter or each.filter[-1].function != "take_first")
         for metric in metric_configs(config, each)
         if isinstance(metric.metric, FunctionRef) and metric.reducer is None
+        if config.agent is None or not _takes_trajectory(metric)
     ]
+
+
+def _takes_trajectory(metric: MetricConfig) -> bool:
+    """Also where its code may not be looked at now: it is the usual function of an agent's task."""
+    try:
+        return takes_result(_function(metric), metric.kwargs)
+    except UntrustedCode:
+        return True
 
 
 def idle_settings(config: TaskConfig, repeats: int | None = None, *, habits: bool = True) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -88,6 +88,12 @@ class AgentTask(ConversationTask):
                 hint="Add --apply_chat_template.",
             )
 
+    def own_workspaces(self, doc_ids: Sequence[int]) -> Iterator[tuple[int, Workspace]]:
+        if isinstance(self.agent.sandbox.files, Mapping | str):
+            return
+        wanted = set(doc_ids)
+        yield from ((at, self._parts.workspace(doc)) for at, doc in enumerate(self.eval_docs) if at in wanted)
+
     # -- the first request ---------------------------------------------------------------------------------------------
 
     def _requests_of(self, doc_id: int, doc: Doc, shots: Sequence[Shot], options: RequestOptions) -> DocRequests:
@@ -116,6 +122,7 @@ class AgentTask(ConversationTask):
         instance.repeats = options.repeats or self.config.repeats
         requests = DocRequests(doc_id, doc, instance.target, [instance])
         own = {key: whole["agent"].get(key) for key in ("code", "files", "setup", "output", "protocol")}
+        own |= {key: whole["agent"][key] for key in ("image", "place", "check") if key in whole["agent"]}
         own |= {"turns": whole["agent"]["turns"]} if turns else {}
         said = json.dumps([requests.doc_hash, opening, own], sort_keys=True, default=str)
         identity = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()
@@ -127,6 +134,7 @@ class AgentTask(ConversationTask):
     def _identity(self, workspace: Workspace, turns: Sequence[UserTurn]) -> dict[str, Any]:
         """What decides a trajectory beside its prompt; part of the doc's request, so that another one has another hash."""
         said = {"protocol": self.config.tool_protocol, "code": code_digest(self.agent), **asdict(workspace)}
+        del said["build"]  # a directory of this machine; the image's name says what it is built from
         said["turns"] = [asdict(turn) for turn in turns]
         own = self.agent.model_dump(include={"submit", "output", "limits"}, exclude_none=True)
         if self.roles and self.agent.user is not None:

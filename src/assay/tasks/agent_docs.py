@@ -25,6 +25,8 @@ class AgentDocs:
         if not self.agent.has_workspace:
             return Workspace({})
         found = self._given(self.agent.sandbox.files, self._files, doc)
+        if isinstance(found, Workspace):
+            return found
         if not isinstance(found, Mapping) or not all(isinstance(each, str | None) for each in found.values()):
             raise DataError(
                 f"the files of the sandbox are {str(found)[:80]}", hint="Expected a mapping of path to text."

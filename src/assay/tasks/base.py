@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -38,7 +38,7 @@ from assay.tasks.scores import TaskScores
 from assay.tasks.styled import StyledField, apply_style, check_perturbation, shuffle_of
 
 if TYPE_CHECKING:
-    from assay.agents import BranchPoint
+    from assay.agents import BranchPoint, Workspace
 
 
 def worded(config: TaskConfig) -> TaskConfig:
@@ -158,6 +158,10 @@ class Task(TaskScores):
 
     def check_options(self, options: RequestOptions) -> None:
         """Refuse, before anything is sent, what this type of task cannot do."""
+
+    def own_workspaces(self, doc_ids: Sequence[int]) -> Iterable[tuple[int, Workspace]]:
+        """Sandboxes that docs describe by themselves, each with what it needs."""
+        return ()
 
     def iter_requests(self, options: RequestOptions | None = None) -> Iterator[DocRequests]:
         """The requests of each doc, one doc at a time; memory does not grow with the number of docs."""
