@@ -123,6 +123,18 @@ def test_they_are_stored_read_and_scored_again(tmp_path: Path) -> None:
     assert again.tasks["letters"].scores[ACC].floors == read.tasks["letters"].scores[ACC].floors
 
 
+def test_a_run_with_a_task_that_has_no_blind_variant_is_scored_again(tmp_path: Path) -> None:
+    """Where contexts differ and the continuation is shared, no question can be left out."""
+    contexts = {"doc_to_text": "gold", "doc_to_choice": "{{[right, wrong]}}", "doc_to_target": "{{q}}"}
+    write_task(tmp_path, CHOICES, name="contexts", output_type="multiple_choice", **contexts)
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    result = run(tmp_path, "contexts", "letters", model=Told(ll=lambda *_: -1.0), run_dir=str(tmp_path / "run"))
+    assert "blind" not in result.tasks["contexts"].scores[ACC].floors
+    again = score_again(tmp_path / "run")
+    for name in result.tasks:
+        assert again.tasks[name].scores[ACC].floors == result.tasks[name].scores[ACC].floors
+
+
 def test_the_docs_are_those_of_the_score(tmp_path: Path) -> None:
     write_task(tmp_path, CHOICES, name="letters", **LABELLED)
     score = run(tmp_path, "letters", limit=7, sample="random").tasks["letters"].scores[ACC]

@@ -270,3 +270,53 @@ LYING = {
     "patched plain data": "import sys\nfor m in list(sys.modules.values()):\n    if hasattr(m, 'Encoder') and hasattr(m, 'Decoder'):\n        m.Encoder.encode = lambda self, v: ['object', 0]\ndef solve(n): return object()",
 }
 FORGERIES = {"spying": SPYING, "talking back": TALKING_BACK, "steering": STEERING, "lying": LYING}
+
+_LOOP = "for {each} in {made}:\n    assert solve(1) == 2"
+_RAISES = "def solve(n): raise {}"
+_WRITES = """def solve(n): return "__import__('os').write(3, b'passed') and __import__('os')._exit(0)"\n"""
+STEERED = {
+    **{
+        f"own {name}, and nothing else": (f"def {name}(*a, **k): return []", _LOOP.format(each="each", made=made))
+        for name, made in {
+            "range": "range(3)",
+            "list": "list((1, 2))",
+            "sorted": "sorted([1, 2])",
+            "filter": "filter(None, [1, 2])",
+            "dict": "dict([(1, 2)])",
+            "iter": "iter([1, 2])",
+        }.items()
+    },
+    "own len, and nothing else": ("def len(x): return 0", "for n in [1] * len([2]):\n    assert solve(n) == 2"),
+    "the end of a map": (
+        _RAISES.format("StopIteration"),
+        "for got, want in zip(map(solve, [1]), [2]):\n    assert got == want",
+    ),
+    "the end of all": (_RAISES.format("StopIteration"), "assert all(map(lambda n: solve(n) == 2 * n, [1, 2]))"),
+    "the end before its sentinel": (
+        _RAISES.format("StopIteration"),
+        "for each in iter(lambda: solve(1), 2):\n    assert False",
+    ),
+    "the end of an iterator": (
+        _RAISES.format("StopIteration"),
+        "class Cases:\n    n = 0\n    def __iter__(self): return self\n    def __next__(self):\n        self.n += 1\n"
+        "        if self.n > 3: raise StopIteration\n        return solve(self.n)\nfor each in Cases():\n    assert each == 2",
+    ),
+    "the end of a sequence": (
+        _RAISES.format("IndexError"),
+        "class Cases:\n    def __getitem__(self, n): return solve(n)\nfor each in Cases():\n    assert each == 2",
+    ),
+    "an attribute's default": (
+        _RAISES.format("AttributeError"),
+        "class Case:\n    got = property(lambda self: solve(1))\n    def __getattr__(self, name): return 2\nassert Case().got == 2",
+    ),
+    "text for eval": (_WRITES, "assert eval(solve(1)) == 2"),
+    "text for exec": (_WRITES, "exec(solve(1))\nassert False"),
+    "text for another eval": (_WRITES, "import builtins\nassert builtins.eval(solve(1)) == 2"),
+    "a pickle": (
+        _WRITES + "import pickle\nclass E:\n    def __reduce__(self, text=solve(1)): return eval, (text,)\n"
+        "def solve(n): return pickle.dumps(E())",
+        "import pickle\nassert pickle.loads(solve(1)) == 2",
+    ),
+    "text for timeit": (_WRITES, "from timeit import timeit\ntimeit(solve(1), number=1)\nassert False"),
+}
+"""Programs with the tests that they steer: by names of Python's own, by exceptions that Python itself catches, by text that becomes code."""

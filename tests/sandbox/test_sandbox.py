@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from forging_programs import CHECK, LYING, SPYING
+from forging_programs import CHECK, LYING, SPYING, STEERED
 
 from assay.errors import ScoringError
 from assay.metrics import SANDBOXES, allow_unsafe_code, load_metric
@@ -191,6 +191,12 @@ def test_a_value_that_agrees_with_everything_is_never_an_independent_pass(tests:
     assert [name for name, outcome in zip(LYING, outcomes) if outcome.passed and outcome.independent] == []
     if tests != CHECK:
         assert sum(outcome.passed for outcome in outcomes) > 10  # by their own word, as in one process
+
+
+def test_tests_that_a_program_can_steer_give_no_independent_pass():
+    outcomes = AUTO.run_programs(list(STEERED.values()))
+    verdicts = {name: (outcome.passed, outcome.independent) for name, outcome in zip(STEERED, outcomes)}
+    assert verdicts == dict.fromkeys(STEERED, (True, False))
 
 
 def test_spies_find_the_gold_where_it_is():

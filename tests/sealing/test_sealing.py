@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -21,7 +22,8 @@ from tests.scoring.judges.test_labels import is_right, label
 
 import assay
 from assay.cli.entry import main
-from assay.errors import ConfigError, UntrustedCode
+from assay.data import doc_hash
+from assay.errors import AssayError, ConfigError, UntrustedCode
 from assay.evaluation import score_again
 from assay.sealing import SealVerification, Sources, seal_run, verify_bundle
 from assay.sealing.archive import seal_id
@@ -300,6 +302,50 @@ def test_failed_requests_and_a_limit_are_sealed(bench: Path) -> None:  # noqa: F
     assert path == bench / "run" / "bundle.zip"
     assert found.docs == 40
     assert verify(path).passed
+
+
+def with_floors(bench: Path, ending: str) -> Path:  # noqa: F811
+    """A run with what is asked for floors, an overlay and labels of gold answers, sealed."""
+    rows = [json.loads(line) for line in (bench / "test.jsonl").read_text().splitlines()]
+    hashes = [doc_hash(row) for row in rows]
+    docs = [
+        {"doc_hash": hashes[0], "task": "colours", "gold": 1, "why": "a typo"},
+        {"doc_hash": hashes[1], "task": "colours", "exclude": True, "why": "two are right"},
+    ]
+    overlay = bench / f"overlay{ending}"
+    if ending == ".jsonl":
+        overlay.write_text("".join(json.dumps(each) + "\n" for each in [{"overlay": "colours-1"}, *docs]))
+    else:
+        overlay.write_text(json.dumps({"overlay": "colours-1", "docs": docs}))
+    labels = [{"task": "colours", "doc_hash": each, "gold": "right", "weight": 1.2} for each in hashes[2:27]]
+    (bench / "gold.jsonl").write_text("".join(json.dumps(each) + "\n" for each in labels))
+    words: dict[str, Any] = {"overlay": [str(overlay)], "labels": [str(bench / "gold.jsonl")]}
+    result = run(bench, run_dir=str(bench / "run"), floors=["blind", "longest", "no_context"], **words)
+    (score,) = [each for key, each in result.tasks["colours"].scores.items() if key.metric == "acc"]
+    assert {*score.floors} >= {"blind", "longest"}
+    return seal_run(bench / "run", bench / "sealed.zip")[0]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".yaml"])
+def test_floors_overlays_and_gold_labels_are_sealed_and_verified_from_the_bundle_alone(
+    bench: Path,  # noqa: F811
+    ending: str,
+) -> None:
+    path = with_floors(bench, ending)
+    for name in ("test.jsonl", "train.jsonl", f"overlay{ending}", "gold.jsonl"):
+        (bench / name).unlink()
+    found = verify(path, docs="bundle")
+    assert found.passed, [str(each) for each in found.differences]
+    blind = edit_samples("colours:blind", lambda rows: rows[0].update(resps='[["-1.0", "False"]]'))
+    assert kinds(verify(tampered(path, blind, sealed=True), docs="bundle")), "an answer of a floor was changed"
+
+
+def test_a_bundle_with_a_member_that_is_empty_is_told(bundle: Path) -> None:
+    for task in json.loads(members(bundle)["seal.json"])["samples"]:
+        path = tampered(bundle, edit_samples(task, list.clear), sealed=True)
+        for docs in ("bundle", "dataset"):
+            with contextlib.suppress(AssayError):
+                assert not verify(path, docs=docs).passed
 
 
 def test_judged_and_labelled_answers_are_verified_without_a_judge(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def with_docs(plan: Plan, docs: Mapping[str, Docs]) -> Plan:
     for name, planned in plan.tasks.items():
         task = planned.task
         task.config = task.config.override(num_fewshot=0)
-        task.eval_docs = docs[name]
+        task.eval_docs = docs[plan.floor_tasks[name].of if name in plan.floor_tasks else name]
         tasks[name] = replace(planned, options=replace(planned.options, num_fewshot=0))
     return replace(plan, tasks=tasks, is_part=True)
 
@@ -108,7 +108,8 @@ def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[
         # By all docs of the split, of which there may be only some now.
         if (shuffle := shuffle_of(planned.task.config)) is not None and name in configs:
             shuffle.settle(bool(configs[name].get("shuffle_choices")))
-    for name, planned in settle(plan, config).tasks.items():
+    settled = settle(plan, config)
+    for name, planned in settled.tasks.items():
         stored = _stored_ids(source, planned)
         there = set(planned.task.select_ids(planned.options))
         gone = [doc_id for doc_id in stored if doc_id not in there]
@@ -119,7 +120,7 @@ def settle_stored(plan: Plan, config: RunConfig, source: RunDirectory) -> tuple[
                 shown = ", ".join(map(str, ids[:5])) + (", …" if len(ids) > 5 else "")
                 notes.append(f"{name}: {reason} {len(ids)} docs ({shown}); they are left out")
         tasks[name] = replace(planned, doc_ids=[doc_id for doc_id in stored if doc_id in there])
-    return replace(plan, tasks=tasks), notes
+    return replace(settled, tasks=tasks), notes
 
 
 def _stored_ids(source: RunDirectory, planned: PlannedTask) -> list[int]:

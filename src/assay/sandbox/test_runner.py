@@ -28,11 +28,20 @@ NEEDS_PROGRAM = "needs the program's process"
 # Modules that tests may use although only the program imports them.
 _MODULE_NAMES = "bisect cmath collections copy functools heapq itertools json math operator random re string"
 MODULES = frozenset(_MODULE_NAMES.split())
+# What tests may import and still be independent: nothing in it makes code or names of a text that the program returned.
+_IMPORT_NAMES = "abc array calendar contextlib dataclasses datetime decimal enum fractions numbers numpy statistics sys time typing unittest warnings"
+IMPORTS = MODULES | frozenset(_IMPORT_NAMES.split())
+_MAKER_NAMES = (
+    "__builtins__ __import__ breakpoint compile delattr eval exec getattr globals locals modules setattr vars"
+)
+MAKERS_OF_CODE = frozenset(_MAKER_NAMES.split())
 EXCEPTIONS = {
     name: value
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, BaseException)
 }
+SILENT = (StopIteration, StopAsyncIteration, GeneratorExit, IndexError, KeyError, AttributeError)
+"""Exceptions by which Python itself ends a loop or takes a default, without a word in the tests."""
 
 
 class NeedsProgram(BaseException):
@@ -45,6 +54,7 @@ class Program:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.needed = False
+        self.raised: list[type[BaseException]] = []
 
     def need(self) -> NeedsProgram:
         """To be raised; tests that catch it cannot undo that it was noted."""
@@ -65,6 +75,7 @@ class Program:
                 return value
             if kind == "raised":
                 error = EXCEPTIONS[content[0]](*decoder.decode(content[1]))
+                self.raised.append(type(error))
             elif reply == ["more"]:
                 error = self.need()
             else:
@@ -117,6 +128,8 @@ def run_tests(channel: Channel, tests: str) -> str:
         module.__dict__.update(what_tests_use(program, tests))
         exec(code, vars(module))
         result = "passed"
+        if not catches(tests, program.raised):
+            raise program.need()
     except BaseException as error:  # tests may raise anything, SystemExit too: it is their verdict
         result = describe(error)
     if program.needed:
@@ -127,7 +140,8 @@ def run_tests(channel: Channel, tests: str) -> str:
 def what_tests_use(program: Program, tests: str) -> dict[str, Any]:
     """What the tests take from the program, asked for once, before they run.
 
-    A built-in name is Python's own, unless the tests name no function of the program: then it is what they test.
+    A built-in name is Python's own, unless the tests use nothing else: then it is what they test. Where they use more, nobody can
+    tell what they test.
     """
     top = symtable.symtable(tests, "<tests>", "exec")
     own = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
@@ -135,12 +149,15 @@ def what_tests_use(program: Program, tests: str) -> dict[str, Any]:
     found = kinds(program, used - set(vars(builtins)))
     if "function" not in found.values():
         found |= kinds(program, used & set(vars(builtins)))
+        if len(used) > 1 and found.keys() & set(vars(builtins)):
+            raise program.need()
     functions = [name for name, kind in found.items() if kind == "function"]
     values = [name for name, kind in found.items() if kind == "value"]
     modules = [name for name, kind in found.items() if kind == "module" and name in MODULES]
     # Two functions may agree with each other, and a value may change when a function is called.
     several = len(functions) > 1 or (functions and values)
-    if several or len(found) > len(functions + values + modules) or compares_identity(tests):
+    others = len(found) > len(functions + values + modules)
+    if several or others or compares_identity(tests) or makes_code(tests):
         raise program.need()
     return {
         **{name: ProgramFunction(program, name) for name in functions},
@@ -167,6 +184,36 @@ def compares_identity(tests: str) -> bool:
         ):
             return True
     return False
+
+
+def makes_code(tests: str) -> bool:
+    """Whether they could run, or look up, what the program returned as text."""
+    for node in ast.walk(ast.parse(tests)):
+        if isinstance(node, ast.Import) and not all(each.name.partition(".")[0] in IMPORTS for each in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] not in IMPORTS:
+            return True
+        if (isinstance(node, ast.Name) and node.id in MAKERS_OF_CODE) or (
+            isinstance(node, ast.Attribute | ast.alias)
+            and (node.attr if isinstance(node, ast.Attribute) else node.name) in MAKERS_OF_CODE - {"compile"}
+        ):
+            return True
+    return False
+
+
+def catches(tests: str, raised: list[type[BaseException]]) -> bool:
+    """Whether the tests say that they catch each of these; what they do not catch and survive has steered them."""
+    named: list[type[BaseException]] = []
+    nodes: list[ast.AST] = [ast.parse(tests)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            named.append(BaseException)
+        elif isinstance(node, ast.Name) and node.id in EXCEPTIONS:
+            named.append(EXCEPTIONS[node.id])
+        if not isinstance(node, ast.Raise):
+            nodes += ast.iter_child_nodes(node)
+    return all(cls in named if issubclass(cls, SILENT) else issubclass(cls, tuple(named)) for cls in raised)
 
 
 def is_same_everywhere(node: ast.expr) -> bool:

@@ -139,7 +139,7 @@ def _unpack(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.Zip
     changed += [f"{name} is missing" for name in sorted(listed.keys() - members.keys())]
     files: dict[str, Path] = {}
     for number, name in enumerate(sorted(listed.keys() & members.keys())):
-        target = files[name] = folder / f"member-{number:05d}"
+        target = files[name] = folder / f"member-{number:05d}{_ending(name)}"
         with target.open("xb") as out:
             digest = _copy(archive, members[name], budget, out)
         if (digest, target.stat().st_size) != (listed[name].sha256, listed[name].size):
@@ -150,6 +150,11 @@ def _unpack(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.Zip
             f"{SEAL} was changed after it was written: it states the seal {str(stated)[:16]}, but its seal is {found[:16]}"
         )
     return OpenBundle(about, files, changed)
+
+
+def _ending(name: str) -> str:
+    """By which readers tell formats apart."""
+    return ending[0] if (ending := re.search(r"\.\w{1,9}$", name)) else ""
 
 
 def seal_id(about: Mapping[str, Any]) -> str:

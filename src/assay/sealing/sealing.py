@@ -18,7 +18,7 @@ from assay.sealing.rows import write_rows
 from assay.sealing.task_files import TaskFiles, code_hash, collect_task_files
 from assay.sealing.verifying import FORMAT, PLACES, SEALED_OF_RUN, SealVerification, Sources, verify_bundle
 from assay.stats import StoppingRule
-from assay.tasks import lm_eval_roots
+from assay.tasks import ASKED_FLOORS, lm_eval_roots
 
 
 def seal_run(
@@ -127,6 +127,12 @@ def _has_samples(directory: RunDirectory, task: str) -> bool:
     return directory.sample_file(task).is_file()
 
 
+def _sampled(directory: RunDirectory, result: RunResult) -> list[str]:
+    """The tasks with samples, and what was asked for their floors."""
+    floors = [f"{name}:{variant}" for name in result.tasks for variant in ASKED_FLOORS.values()]
+    return [name for name in dict.fromkeys([*result.tasks, *floors]) if _has_samples(directory, name)]
+
+
 def _bare(files: TaskFiles) -> TaskFiles:
     return TaskFiles({}, [], files.tasks, files.shipped, files.named)
 
@@ -147,7 +153,7 @@ def _write(
         members["run.json"] = _pretty({**described, "config": {**sealed, "tasks": files.tasks}})
         members["results.json"] = (directory.path / "results.json").read_bytes()
         samples = {}
-        for number, task in enumerate(name for name in result.tasks if _has_samples(directory, name)):
+        for number, task in enumerate(_sampled(directory, result)):
             rows = members[f"samples/{number:04d}.jsonl"] = place / f"{number}.jsonl"
             samples[task] = f"samples/{number:04d}.jsonl"
             write_rows(directory.sample_file(task), rows, docs=docs)

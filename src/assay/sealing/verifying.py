@@ -140,7 +140,7 @@ def unpacked(path: str | Path, sources: Sources) -> Iterator[Unpacked]:
     with scratch_directory("verify") as folder:
         (folder / "members").mkdir()
         bundle = open_bundle(Path(path), folder / "members")
-        if (version := bundle.about.get("format")) != FORMAT:
+        if (version := bundle.about.get("format")) != FORMAT or version is True:
             raise ConfigError(
                 f"{path} has bundle format {version}, but this Assay reads format {FORMAT}", hint="Upgrade Assay."
             )
@@ -204,9 +204,9 @@ def verify_bundle(
                     f"the bundle does not carry its task files: {error.message}",
                     hint="Pass the run's task files with --include_path DIR.",
                 ) from error
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, AssayError):
-            raise
+    except AssayError:
+        raise
+    except Exception as error:
         # Parts that fit together are all that a run of its own would meet; a stranger's may not.
         raise ConfigError(
             f"{path} does not fit together: {type(error).__name__}: {error}",

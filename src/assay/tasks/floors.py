@@ -236,7 +236,9 @@ def check_floors(chosen: Sequence[str]) -> None:
 
 def floor_task(task: Task, floor: str) -> Task | None:
     """The variant of the task that a floor asks; None where there is none: no choices, or a task that is a variant already."""
-    if kind_of(task) != "choices" or task.config.perturbation:
+    output = OUTPUT_TYPES.get(task.config.output_type)
+    # No look at a scorer, which asks the first doc: plans are made without data.
+    if output is None or not output.is_choice or kind_of(task) != "choices" or task.config.perturbation:
         return None
     variant = ASKED_FLOORS[floor]
     try:

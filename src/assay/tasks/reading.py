@@ -183,7 +183,9 @@ class TaskDocs:
 
     @cached_property
     def _first_doc(self) -> Doc:
-        return next(iter_docs(self.eval_docs))
+        for doc in iter_docs(self.eval_docs):
+            return doc
+        raise DataError(f"task {self.task_name!r} has no docs")
 
     # ------------------------------------------------------------------ shots
 
