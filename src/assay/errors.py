@@ -156,8 +156,10 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str | Non
 
     >>> did_you_mean("high_is_better", ["higher_is_better", "metric"])
     'Did you mean higher_is_better?'
-    >>> did_you_mean("ignore_cases", ["ignore_case", "ignore_case"])
-    'Did you mean ignore_case?'
+    >>> did_you_mean("ignore_cases", ["ignore_case", "ignore_case"]), did_you_mean("F1", ["f1", "bleu"])
+    ('Did you mean ignore_case?', 'Did you mean f1?')
     """
-    close = difflib.get_close_matches(name, dict.fromkeys(known), n=most, cutoff=0.6)
+    known = list(dict.fromkeys(known))
+    close = [each for each in known if each.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, known, n=most, cutoff=0.6)
     return f"Did you mean {' or '.join(close)}?" if close else None

@@ -12,6 +12,7 @@ from assay.config import load_yaml
 from assay.errors import AssayError, ConfigError, MissingPackage
 from assay.finished import export_run
 from assay.models import load_model
+from assay.results import RunResult
 
 SUMS = [{"question": f"{i}+1=", "answer": str(i + 1), "options": [str(i), str(i + 1)], "gold": i % 2} for i in range(4)]
 GENERATION: dict[str, Any] = {"output_type": "generate_until", "doc_to_text": "question", "doc_to_target": "answer"}
@@ -116,11 +117,46 @@ def test_a_word_that_is_no_column_is_told_in_files_of_the_harness(tmp_path):
     assert any("'qestion'" in note and "question" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(("code", "said"), [("1 / 0", "ZeroDivisionError"), ("{}['x']", "KeyError")])
+def test_a_doc_on_which_somebodys_scoring_fails_is_told_with_file_line_and_doc(tmp_path, code, said):
+    body = f"def pr(doc, results):\n    return {{'ok': 1.0 if doc['question'] != '1+1=' else {code}}}\n"
+    found = run(write_task(tmp_path, SUMS, body, **GENERATION, process_results=function("u.pr")))
+    (why,) = found.tasks["mine"].health.reasons
+    assert why == f"scoring failed: process_results: u.py:2: {said}, first in doc 1"
+
+
+def test_a_dataset_of_somebodys_code_that_fails_is_told_as_such(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text("task: own\ncustom_dataset: !function u.data\ntest_split: test\ndoc_to_text: q\ndoc_to_target: a\n")
+    (tmp_path / "u.py").write_text("def data(**_):\n    return {}['x']\n")
+    with pytest.raises(AssayError, match=r"custom_dataset failed: .*u\.py:2: KeyError"):
+        run(file)
+
+
 def test_an_argument_of_a_model_gets_a_suggestion():
     with pytest.raises(ConfigError) as caught:
         load_model("hf", {"pretained": "gpt2"})
     assert not isinstance(caught.value, MissingPackage)
     assert "Did you mean pretrained" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "name", ["hf", "dummy", "ngram", "local-completions", "local-chat-completions", "openai-completions"]
+)
+def test_a_model_is_called_as_it_was_named(name):
+    wrong = {"pretrained": "x"} if name == "ngram" else {"wrongly": 1}
+    with pytest.raises(ConfigError, match=f"the model {name} "):
+        load_model(name, wrong)
+
+
+@pytest.mark.parametrize("more", [(), ("--model_args", "seed=4")])
+def test_arguments_may_follow_the_name_of_one_model(tmp_path, capsys, more):
+    place = tmp_path / "run"
+    tasks = ("--tasks", write_task(tmp_path, SUMS, **GENERATION), "--store", tmp_path / "s")
+    assert command(capsys, "run", "--model", "dummy,seed=3", *more, *tasks, "--run_dir", place).code == 0
+    assert RunResult.load(place).config["model_args"] == {"seed": 4 if more else 3}
+    said = command(capsys, "run", "--model", "dummy,sed=3", *tasks, "--run_dir", tmp_path / "other")
+    assert (said.code, "Did you mean seed?" in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["smolm2-135m", "smollm2-135m"])

@@ -22,7 +22,7 @@ from assay.cli.options import run_options, with_options
     type=WholeText(),
     envvar="ASSAY_MODEL",
     metavar="NAME",
-    help="A backend (see `assay ls models`), or path/to/file.py:Class; several, each with its arguments: hf,pretrained=gpt2.  "
+    help="A backend (see `assay ls models`), or path/to/file.py:Class; its arguments may follow: hf,pretrained=gpt2. Repeat it for several.  "
     "[default: hf]",
 )
 @with_options(run_options(without=("model",)))
@@ -59,6 +59,9 @@ def command(
     from assay.show import run_findings
 
     names = given.pop("model")
+    if len(names) == 1 and "=" in names[0].partition(",")[2]:  # written as one of several: hf,pretrained=gpt2
+        model, _, arguments = names[0].partition(",")
+        names, given["model_args"] = (model,), (arguments, *given.get("model_args", ()))
     config = resolve_config({**given, "model": names[-1] if len(names) == 1 else None})
     if models_file is not None or len(names) > 1:
         from assay.cli.several_models import run_models

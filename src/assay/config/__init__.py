@@ -17,6 +17,7 @@ from assay.config.functions import (
     import_failure,
     may_run,
     reading_only,
+    short_failure,
     untrusted,
     what_failed,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "parse_text",
     "reading_only",
     "resolve_includes",
+    "short_failure",
     "split_group",
     "task_names_in",
     "texts_in",

@@ -328,8 +328,14 @@ def _is_installed(path: Path) -> bool:
 def what_failed(error: BaseException) -> tuple[str, str | None]:
     """What an error in somebody's code is, with its place, and where to see more."""
     place = code_place(error)
-    said = f"{type(error).__name__}: {error}"
+    said = f"{type(error).__name__}: {error}".removesuffix(": ")
     return (said, None) if place is None else (f"{place}: {said}", "Correct that line; --debug shows the traceback.")
+
+
+def short_failure(error: BaseException) -> str:
+    """The kind of an error in somebody's code and its line, the same for all docs: `u.py:3: KeyError`."""
+    place = code_place(error)
+    return f"{'' if place is None else f'{Path(place).name}: '}{type(error).__name__}"
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from assay.config import FILE_FORMATS
+from assay.config import FILE_FORMATS, what_failed
 from assay.data.docs import Docs
 from assay.data.files import SUFFIXES, read_files
 from assay.data.finding import HUB_PREFIX, RENAMED, SCRIPTS, SUCCESSORS, find_dataset, need_of
 from assay.data.hub import HubClient, hub_endpoint
 from assay.data.mirror import file_sha256, fill_mirror, origin_of
-from assay.errors import DataError, did_you_mean
+from assay.errors import AssayError, DataError, did_you_mean
 from assay.paths import assay_home
 
 if TYPE_CHECKING:
@@ -144,7 +144,13 @@ class DataSource:
 
     def _call_custom(self) -> Mapping[str, Any]:
         assert self.custom is not None
-        loaded = self.custom(**self.metadata, **self.kwargs)
+        try:
+            loaded = self.custom(**self.metadata, **self.kwargs)
+        except AssayError:
+            raise
+        except Exception as error:  # code of a task file may raise anything
+            said, hint = what_failed(error)
+            raise DataError(f"custom_dataset failed: {said}", hint=hint) from error
         if not isinstance(loaded, Mapping):
             raise DataError(
                 f"custom_dataset returned {type(loaded).__name__}, expected a mapping from split to docs",

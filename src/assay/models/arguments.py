@@ -19,10 +19,11 @@ def checked_arguments(cls: type, given: Mapping[str, Any], offered: Mapping[str,
 
     A wrong name or a missing argument is an error.
     """
+    called = vars(cls).get("registered_name") or cls.__name__
     parameters = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
     names = [n for n, p in parameters.items() if n != "self" and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        check_arguments(cls.__name__, given, names)
+        check_arguments(called, given, names)
     taken = {name: value for name, value in offered.items() if value is not None and name in names}
     taken.update(given)
     for name in names:
@@ -31,7 +32,7 @@ def checked_arguments(cls: type, given: Mapping[str, Any], offered: Mapping[str,
             # What a class hands on to others may be anything, so a slip is seen only where something is missing.
             slips = difflib.get_close_matches(name, [each for each in given if each not in names], n=1)
             raise ConfigError(
-                f"the model {cls.__name__} needs {name}, which is missing",
+                f"the model {called} needs {name}, which is missing",
                 hint=f"Did you mean {name} where you wrote {slips[0]}?"
                 if slips
                 else f"Add --model_args {name}={example}",

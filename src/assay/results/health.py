@@ -168,9 +168,15 @@ class Health:
             return int(counted)
         return max(counted.values(), default=0) if filter_name is None else int(counted.get(filter_name, 0))
 
-    def note_failure(self, reason: str) -> None:
-        """Reasons beyond the first twenty are counted as one: each may name something of its own."""
+    def note_failure(self, reason: str, doc_id: int | None = None) -> None:
+        """Reasons beyond the first twenty are counted as one: each may name something of its own.
+
+        With a doc, the reason names the first that it met.
+        """
         reason = " ".join(reason.split())[:200]
+        if doc_id is not None:
+            first = f"{reason}, first in doc "
+            reason = next((each for each in self.reasons if each.startswith(first)), f"{first}{doc_id}")
         known = reason if reason in self.reasons or len(self.reasons) < 20 else "other reasons"
         self.reasons[known] = self.reasons.get(known, 0) + 1
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.config import short_failure
 from assay.filters import ReadLabel, works_per_doc
 from assay.instance import Instance
 from assay.results import (
@@ -208,7 +209,8 @@ class Collector:
         if names & {"truncated", "limited"}:
             self.truncated_docs.add(doc.doc_id)
         if "failed" in names:
-            self.health.note_failure(failure or "no reason is known")
+            is_code = failure is not None and failure.startswith(("scoring", "filtering"))
+            self.health.note_failure(failure or "no reason is known", doc.doc_id if is_code else None)
         for flag in flags:
             if flag.name == "unparsed" and flag.filter is not None:
                 self.unparsed_docs.setdefault(flag.filter, array("q")).append(doc.doc_id)
@@ -269,7 +271,7 @@ def apply_filters(ensemble: FilterEnsemble, docs: Sequence[DocRequests]) -> None
                     ensemble.apply(doc.instances)
                 except Exception as its_error:
                     failed += 1
-                    reason = f"filtering failed: {ensemble.name}: {type(its_error).__name__}"
+                    reason = f"filtering failed: {ensemble.name}: {short_failure(its_error.__cause__ or its_error)}"
                     doc.instances[0].failure = doc.instances[0].failure or reason
             if failed == len(docs):
                 raise error

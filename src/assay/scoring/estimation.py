@@ -145,9 +145,11 @@ def aggregate(values: Sequence[Any], aggregation: Aggregation) -> float | None:
         raise ScoringError(f"aggregation {aggregation.name}: {error.message}", hint=error.hint) from error
     except Exception as error:  # an aggregation may be anybody's code
         odd = next((at for at, each in enumerate(values) if not isinstance(each, (int, float, np.number))), 0)
+        said, correct = what_failed(error)
+        correct = correct or "The metric and the aggregation may not belong together."
         raise ScoringError(
-            f"aggregation {aggregation.name} of {len(values)} values: {what_failed(error)[0]}",
-            hint=f"Value {odd + 1} is {values[odd]!r:.120}. The metric and the aggregation may not belong together.",
+            f"aggregation {aggregation.name} of {len(values)} values: {said}",
+            hint=f"Value {odd + 1} is {values[odd]!r:.120}. {correct}",
         ) from error
     if value is None:
         return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from assay.config import TaskConfig
+from assay.config import TaskConfig, short_failure
 from assay.errors import ScoringError
 from assay.instance import Instance
 from assay.metrics import AGGREGATIONS, Aggregation, get_reducer
@@ -109,7 +109,7 @@ class ScoringResult:
         """Why a doc that was answered could not be scored; without its number, so that equal reasons are equal."""
         for key, errors in self.errors.items():
             if doc_id in errors:
-                return f"scoring failed: {key.metric}: {type(errors[doc_id].__cause__ or errors[doc_id]).__name__}"
+                return f"scoring failed: {key.metric}: {short_failure(errors[doc_id].__cause__ or errors[doc_id])}"
         return None
 
     def flag(self, doc_id: int, name: str, filter_name: str | None = None) -> None:

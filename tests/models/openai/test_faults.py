@@ -132,7 +132,7 @@ def test_a_request_that_never_succeeds_is_reported_with_the_reason(fault: str) -
         model = connect(server, max_retries=1, timeout=0.2 if fault == "hang" else 5)
         answers = dict(model.stream("generate_until", requests, [0] * 6))
         model.close()
-    reasons = {"cut": "connection failed", "garbage": "malformed reply", "hang": "no answer within"}
+    reasons = {"cut": "connection failed", "garbage": "cannot be read", "hang": "no answer within"}
     assert [i for i in range(6) if answers[i].failure] == [2]
     assert answers[2].answer is None
     assert reasons.get(fault, f"HTTP {fault}") in str(answers[2].failure)

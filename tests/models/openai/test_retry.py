@@ -38,6 +38,19 @@ def test_waits_double_with_errors_and_every_four_times_when_throttled() -> None:
     assert [policy.wait_after(Tries(throttled=n), BUSY, 1.0) for n in (3, 4, 8)] == [Wait(1.0), Wait(2.0), Wait(4.0)]
 
 
+@given(
+    st.integers(0, 40), st.sampled_from([ERROR, BUSY, Retry("", retry_after=7.0, throttled=True)]), st.integers(1, 9)
+)
+def test_the_time_that_is_left_is_the_sum_of_the_waits(retries: int, last: Retry, failed: int) -> None:
+    policy, tries, seconds = RetryPolicy(max_retries=retries), Tries(), 0.0
+    for _ in range(failed):
+        tries = tries.plus(last)
+    said = policy.time_left(tries, last)
+    while (wait := policy.wait_after(tries, last, 0.5)) is not None:
+        seconds, tries = seconds + wait.own, tries.plus(last)
+    assert said == pytest.approx(seconds)
+
+
 @given(st.integers(1, 2000), st.floats(0, 1))
 def test_no_wait_is_longer_than_the_longest(errors: int, chance: float) -> None:
     wait = RetryPolicy(max_retries=5000).wait_after(Tries(errors=errors), ERROR, chance)

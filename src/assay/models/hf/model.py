@@ -38,6 +38,8 @@ class HFLM(StreamingLM):
     Importing the class is cheap: torch comes with the first model.
     """
 
+    registered_name = "hf"
+
     FILE_ARGUMENTS = ("pretrained", "tokenizer", "peft")
     max_length: int
     chat_renderer: ChatFormatter
@@ -69,7 +71,9 @@ class HFLM(StreamingLM):
         from assay.models.hf.loading import PASSED_ON, quantization_options
 
         if unknown := {name: value for name, value in given.items() if name not in PASSED_ON}:
-            check_arguments(cls.__name__, unknown, [*cls._own_arguments(), *sorted(PASSED_ON)])
+            check_arguments(
+                vars(cls).get("registered_name") or cls.__name__, unknown, [*cls._own_arguments(), *sorted(PASSED_ON)]
+            )
         quantization_options(given)
         if given and say:
             logger.warning("model arguments passed on to transformers: %s", ", ".join(given))

@@ -234,6 +234,8 @@ class LocalChat(ServerLM):
 class OpenAIChat(LocalChat):
     """OpenAI's own chat endpoint."""
 
+    registered_name = "openai-chat-completions"
+
     DEFAULT_URL = "https://api.openai.com/v1"
     NEEDS_KEY = True
     PROBED: ClassVar[Mapping[str, Ability]] = {k: v for k, v in CHAT_ABILITIES.items() if k != "continues"}

@@ -248,6 +248,8 @@ class LocalCompletions(ServerLM):
 class OpenAICompletions(LocalCompletions):
     """OpenAI's own completions endpoint."""
 
+    registered_name = "openai-completions"
+
     DEFAULT_URL = "https://api.openai.com/v1"
     NEEDS_KEY = True
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from assay.errors import ModelError
 from assay.models.base import Stop
 from assay.models.openai.http import HttpClient, Reply, TooLarge, read_refusal
-from assay.models.openai.pacing import LONGEST_BACKOFF, AdaptiveLimit, RetryPolicy, Tries
+from assay.models.openai.pacing import AdaptiveLimit, RetryPolicy, Tries
 from assay.models.openai.wire import (
     NO_SUCH_HOST,
     NOT_AN_API,
@@ -148,16 +148,18 @@ class Dispatch(Generic[T]):
             return f"waiting for {url}: {len(self._in_flight)} requests under way, no answer yet; {left} left for each"
         return None
 
-    def _note_failure(self, reason: str, tries: Tries, now: float) -> None:
+    def _note_failure(self, last: Retry, tries: Tries, now: float) -> None:
         """What is tried again, since when, and until when if nothing changes."""
-        later = range(tries.errors, self.settings.max_retries + 1)
-        left = sum(0.75 * min(LONGEST_BACKOFF, self.settings.backoff * 2.0**number) for number in later)
         since = now if self._last_failure is None else self._last_failure.since
-        until = now + left
+        until = now + self.policy.time_left(tries, last)
         if self.refused_since is not None:
             until = min(until, self.refused_since + self.settings.gone_after)
         # Of a connection that failed, what it was to; the rest is how Python says it.
-        said = reason.partition(" ssl:")[0].replace("ClientConnectorError ", "").replace("ClientConnectorDNSError ", "")
+        said = (
+            last.reason.partition(" ssl:")[0]
+            .replace("ClientConnectorError ", "")
+            .replace("ClientConnectorDNSError ", "")
+        )
         self._last_failure = Vain(said[:120], since, until)
 
     async def _run(self) -> None:
@@ -296,7 +298,7 @@ class Dispatch(Generic[T]):
             self._keep(position, self._give_up(last, tries.total))
             return
         now = time.monotonic()
-        self._note_failure(last.reason, tries, now)
+        self._note_failure(last, tries, now)
         self.limit.pause(now + wait.everyone)
         # One failure among many answers says little about the server: that request need not hold up the end of the run.
         soon = tries.total <= _SOON_TRIES and not wait.everyone and self.limit.complaints_are_rare
@@ -376,8 +378,10 @@ class Dispatch(Generic[T]):
                 return Retry(f"the reply is a web page (HTML), not JSON; it began {began!r}", hint=NOT_AN_API)
             if isinstance(error, KeyError) and error.args == ("choices",):
                 return Retry(f"the reply has no `choices`; it began {began!r}", hint=NOT_AN_API)
+            if not reply.text.strip():
+                return Retry("the reply is empty", hint=NOT_AN_API)
             why = self.settings.redact(f"{type(error).__name__}: {error}")[:300]
-            return Retry(f"malformed reply: {why}; it began {began!r}")
+            return Retry(f"the reply cannot be read ({why}); it began {began!r}", hint=NOT_AN_API)
         self.limit.succeeded()
         self.lost_in_a_row = 0
         now = time.monotonic()

@@ -134,6 +134,8 @@ class LiteLLM(LocalChat):
     does not have, such as a seed, are left out by litellm.
     """
 
+    registered_name = "litellm"
+
     PROVIDER = ""
     """Put before names without one."""
 
@@ -142,7 +144,7 @@ class LiteLLM(LocalChat):
             raise ConfigError("litellm needs a model name", hint="Add model=PROVIDER/NAME to --model_args.")
         if settings.get("batch"):
             raise ConfigError("batch works only with OpenAI's own endpoints", hint="Leave out batch.")
-        check_arguments(type(self).__name__, settings, list(signature(ServerLM.__init__).parameters))
+        check_arguments(self.class_name, settings, list(signature(ServerLM.__init__).parameters))
         package()
         self._base_url = base_url
         if self.PROVIDER and not model.startswith(f"{self.PROVIDER}/"):
@@ -165,5 +167,7 @@ class LiteLLM(LocalChat):
 
 class AnthropicChat(LiteLLM):
     """Anthropic's models: `model=claude-…`."""
+
+    registered_name = "anthropic-chat-completions"
 
     PROVIDER = "anthropic"

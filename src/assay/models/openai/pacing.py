@@ -141,6 +141,19 @@ class RetryPolicy:
         named = min(last.retry_after, LONGEST_WAIT)
         return Wait(named + self._jittered(0, chance) / 4, everyone=named)
 
+    def time_left(self, tries: Tries, last: Retry) -> float:
+        """About how many seconds a request is tried again, if every try ends like `last`, which `tries` counts already."""
+        seconds = 0.0
+        waits = 10 * self.max_retries - tries.throttled if last.throttled else self.max_retries - tries.errors
+        for left in range(waits + 1, 0, -1):
+            wait = self.wait_after(tries, last, 0.5)
+            if wait is None:
+                break
+            if last.retry_after is not None or wait.own >= 0.75 * LONGEST_BACKOFF:
+                return seconds + left * wait.own  # they grow no longer
+            seconds, tries = seconds + wait.own, tries.plus(last)
+        return seconds
+
     def _jittered(self, doublings: int, chance: float) -> float:
         longest = min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(doublings, 60))
         return (0.5 + 0.5 * chance) * longest

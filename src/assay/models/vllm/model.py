@@ -86,6 +86,8 @@ class VLLMArguments:
 class VLLM(StreamingLM):
     """vLLM in the same process. Other arguments are passed to `vllm.LLM` (`gpu_memory_utilization`, `quantization`, …)."""
 
+    registered_name = "vllm"
+
     max_length: int
     chat_renderer: ChatFormatter
 
