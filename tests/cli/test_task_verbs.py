@@ -277,6 +277,19 @@ def test_validate_renders_the_first_doc_where_the_data_are_at_hand(run: Run, roo
     assert "question" in found["failures"][0]["reason"]
 
 
+def test_all_that_ships_with_its_data_is_valid_and_can_be_shown(run: Run) -> None:
+    """Agents too, whose tools are offered in chats alone."""
+    code, out, err = run("validate", "demo", "demo_agent", "--json")
+    assert (code, json.loads(out)["failures"]) == (0, []), err
+    for name in ("demo_agent_table", "demo_agent_files", "demo_capitals_en", "demo_prose"):
+        code, out, err = run("show", name, "--doc", "0", "--apply_chat_template")
+        assert code == 0, err
+    assert (
+        '"columns"'
+        in run("show", "demo_agent_table", "--doc", "0", "--apply_chat_template")[1].partition("<|user|>")[0]
+    )
+
+
 def test_validate_names_bad_groups(run: Run, root: Path) -> None:
     put(root, "x.yaml", "group: x\ntask: [y]\n")
     put(root, "y.yaml", "group: y\ntask: [x]\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -338,9 +338,10 @@ def _tokenizer(name: str) -> Any:
 
 
 def _template_of(tokenizer: Any) -> Any:
-    def render(messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+    def render(messages: Sequence[Any], add_generation_prompt: bool = True, tools: Any = None) -> str:
         text: str = tokenizer.apply_chat_template(
-            messages,
+            as_dicts(messages),
+            tools=tools,
             tokenize=False,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=not add_generation_prompt,
@@ -350,11 +351,21 @@ def _template_of(tokenizer: Any) -> Any:
     return render
 
 
-def plain_template(messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+def plain_template(
+    messages: Sequence[Any], add_generation_prompt: bool = True, tools: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """Turns one after the other, for reading: no model's template, but its shape.
 
     >>> plain_template([{"role": "user", "content": "Hi"}])
     '<|user|>\\nHi\\n<|assistant|>\\n'
     """
-    text = "\n".join(f"<|{message['role']}|>\n{message['content']}" for message in messages)
+    turns = [(each["role"], each["content"]) for each in as_dicts(messages)]
+    if tools:
+        turns.insert(0, ("tools", "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)))
+    text = "\n".join(f"<|{role}|>\n{content}" for role, content in turns)
     return f"{text}\n<|assistant|>\n" if add_generation_prompt else text
+
+
+def as_dicts(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """As templates read them; those of agents and conversations are values of a type."""
+    return [each if isinstance(each, dict) else each.to_dict() for each in messages]

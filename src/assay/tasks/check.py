@@ -84,7 +84,9 @@ def check_task(
 def _fault_of_docs(config: TaskConfig, origins: Mapping[str, Origin], data_dir: Path | None) -> ConfigError | None:
     try:
         if (task := _at_hand(config, data_dir)) is not None:
-            for remark in check_docs(task, origins, count=True):
+            # Tools are offered in chats alone.
+            options = RequestOptions(apply_chat_template=config.agent is not None)
+            for remark in check_docs(task, origins, options, count=True):
                 warnings.warn(f"task {config.task!r}: {remark}", ConfigWarning, stacklevel=2)
     except ConfigError as error:
         return error
