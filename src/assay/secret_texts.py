@@ -23,6 +23,23 @@ def is_secret(key: str) -> bool:
     return _SECRET.search(key.lower().replace("-", "_")) is not None
 
 
+_OF_ADDRESSES = frozenset({"key", "sig", "signature", "code"})
+_RANDOM = re.compile(
+    r"(?=[^-._/]*\d)(?=[^-._/]*[A-Za-z])[^-._/]{16,}|[0-9A-Fa-f]{8}-([0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
+)
+
+
+def is_secret_parameter(name: str, value: str) -> bool:
+    """Of the query of an address: by its name, or by a value that no version and no model is called by.
+
+    >>> [is_secret_parameter(*each) for each in (("sig", "a"), ("x", "Zx9Qw7Lp3Vt5Rn8Yb2Km"))]
+    [True, True]
+    >>> [is_secret_parameter(*each) for each in (("api-version", "2024-05-01-preview"), ("model", "gpt-4o-mini-2024-07-18"))]
+    [False, False]
+    """
+    return name.lower() in _OF_ADDRESSES or is_secret(name) or _RANDOM.search(value) is not None
+
+
 def without_secrets(value: Any) -> Any:
     """The value with every secret left out, however deep it stands. A mask in its place would be sent to a server when
     the recorded config is used again; where the key is missing, the environment is asked.
@@ -45,8 +62,8 @@ def _without_secret_parameters(url: str) -> str:
     'https://host/v1'
     """
     base, _, query = url.partition("?")
-    names = {part: part.partition("=")[0] for part in query.split("&")}
-    kept = [part for part, name in names.items() if name.lower() != "key" and not is_secret(name)]
+    parts = {part: part.partition("=") for part in query.split("&")}
+    kept = [part for part, (name, _, item) in parts.items() if not is_secret_parameter(name, item)]
     return f"{base}?{'&'.join(kept)}" if kept else base
 
 
@@ -72,8 +89,8 @@ def note_secrets(value: Any, *, secret: bool = False) -> None:
             if len(part) >= 8 and not is_path and (any(c.isdigit() for c in part) or len(part) >= 16):
                 _known[part] = re.compile("".join(map(_written, part)))
     elif isinstance(value, str) and "://" in value and "?" in value:
-        query = dict(parse_qsl(value.partition("?")[2]))
-        note_secrets({"secret" if name.lower() == "key" else name: item for name, item in query.items()})
+        for name, item in parse_qsl(value.partition("?")[2]):
+            note_secrets(item, secret=is_secret_parameter(name, item))
 
 
 def _written(sign: str) -> str:

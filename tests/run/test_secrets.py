@@ -67,6 +67,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "another provider's variable": {"env": {"HF_TOKEN": SECRET}},
     "the address": {"query": f"?api_key={QUOTED}"},
     "the address, as Google writes it": {"query": f"?version=2&key={QUOTED}"},
+    "the address, as Azure writes it": {"query": f"?sv=2024-05-01&sig={QUOTED}"},
     "a header": {"args": {"header": {"X-Custom": SECRET}}},
     "an argument": {"metadata": {"api_key": SECRET}},
     "nested arguments": {"metadata": {"service": [{"password": SECRET}]}},

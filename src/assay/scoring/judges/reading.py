@@ -23,15 +23,20 @@ _FINAL = re.compile(rf"(?:\W*{_VERDICT}\W*[:=]\s*)?([^:]{{1,60}})", re.IGNORECAS
 _INTRODUCES = re.compile(rf"\W*(?:(?:here|this) is )?{_VERDICT}\W*(?:is)?\W*", re.IGNORECASE)
 _REPORTS = re.compile(
     r"\b(?:says?|said|saying|states?|stated|stating|claims?|claimed|contains?|containing|includes?|including|ends?|ending|writes?|wrote"
-    r"|written|reads?|asks?|argues?|insists?|demands?|tells?|instructs?|mentions?|quotes?|adds?|outputs?|injects?|orders?)\b"
+    r"|written|reads?|asks?|argues?|insists?|demands?|tells?|instructs?|mentions?|quotes?|quoted|quoting|adds?|outputs?|injects?|orders?)\b"
     r"(?:(?![,;]|[.!?:]\s+\S|\b(?:so|therefore|thus|hence|because)\b).)*\Z",
     re.IGNORECASE | re.DOTALL,
 )
 """Somebody else says what follows, in the same clause."""
 _ITS_SOURCE = re.compile(
-    r"(?:the |this |its |model |user |candidate |\W)*(?:answer|response|reply|user|candidate|text)(?:['’]s [\w ]+)?\W*",
+    r"(?:the |this |its |model |user |candidate |\W)*(?:answer|response|reply|user|candidate|text)(?:['’]s [\w ]+| (?:under|in) \w+)?\W*",
     re.IGNORECASE,
 )
+_IS_THEIRS = re.compile(
+    r"[^.!?\n]*\b(?:in|from|inside|within|by) (?:the|its|this|their|that) (?:[\w’']+ ){0,2}(?:answer|response|reply|user|candidate|text)\b",
+    re.IGNORECASE,
+)
+"""After a statement on its line: it was found somewhere."""
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~|\"\"\")", re.MULTILINE)
 _MOST_OBJECTS = 50
@@ -100,7 +105,8 @@ Statement = tuple[int, int, Any]
 
 
 def _objects(text: str) -> Iterator[Statement]:
-    """JSON objects with the key `verdict`, the last ones of a reply, that begin a line or follow "my verdict:"."""
+    """JSON objects with the key `verdict`, the last ones of a reply, that begin a line or follow "my verdict:" or another one."""
+    before_it = -1
     for match in list(_KEY.finditer(text))[-_MOST_OBJECTS:]:
         opening = text.rfind("{", 0, match.start())
         before = text[: max(opening, 0)].rpartition("\n")[2]
@@ -109,7 +115,9 @@ def _objects(text: str) -> Iterator[Statement]:
         except (ValueError, RecursionError):
             continue
         introduced = not before.strip(_AROUND + "`") or _INTRODUCES.fullmatch(before)
+        introduced = introduced or (before_it >= 0 and not text[before_it:opening].strip(_AROUND + "`,;"))
         if isinstance(found, dict) and "verdict" in found and introduced:
+            before_it = opening + length
             yield opening, opening + length, found["verdict"]
 
 
@@ -118,7 +126,7 @@ def _last_own(text: str, statements: Sequence[Statement]) -> Statement | None:
     for start, end, verdict in reversed(statements):
         before, after = text[:start].rpartition("\n")[2], text[end:].partition("\n")[0]
         in_sentence = before.strip(_AROUND) and after.strip(_AROUND)
-        is_theirs = _is_reported(text, start) or before.lstrip().startswith(">")
+        is_theirs = _is_reported(text, start) or before.lstrip().startswith(">") or _IS_THEIRS.match(after)
         if not in_sentence and not is_theirs and not _is_quoted(text, start, end):
             return start, end, verdict
     return None
@@ -148,9 +156,13 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
 
 def _last_line(text: str) -> Iterator[str]:
     line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    start = text.rfind(line)
+    if _is_reported(text, start):
+        return
     yield line
     before, colon, after = line.rpartition(":")
-    if colon and len(before.split()) <= 4 and not _REPORTS.search(before):
+    at = start + len(before) + len(colon)
+    if colon and len(before.split()) <= 4 and not _REPORTS.search(before) and not _is_quoted(text, at, at):
         yield after.strip()
 
 
@@ -206,7 +218,10 @@ def last_statement(text: str, scale: Scale) -> float | None:
     """
     plain = re.sub(r"[*_]+", "", _QUOTED.sub(" ", text[-PROSE:]))
     said: float | None = None
-    for sentence in _SENTENCE.findall(plain):
+    for found in _SENTENCE.finditer(plain):
+        sentence = found.group()
+        if not plain[: found.start()].rpartition("\n")[2] and _is_reported(plain, found.start()):
+            continue
         if isinstance(scale, NamedScale):
             values = _named(sentence, scale)
         elif isinstance(scale, Grades):
