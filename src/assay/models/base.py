@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 from assay.errors import ModelError
@@ -312,6 +313,11 @@ class LM(ABC):
 
     def own_checks(self, tolerance: float) -> Iterable[Check]:
         """Checks of `assay selftest` that only this backend can make."""
+        return ()
+
+    @property
+    def logs(self) -> Sequence[Path]:
+        """Files that engines of other projects wrote while they worked for this model; kept with the run."""
         return ()
 
     def notes(self) -> list[str]:

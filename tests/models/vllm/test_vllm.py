@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.models.vllm.asking import NGRAM, ask
+from tests.models.vllm.conftest import Load
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Response
@@ -132,21 +134,21 @@ def test_without_vllm_the_error_says_what_to_install() -> None:
         load_model("vllm", {"pretrained": "x"})
 
 
-def test_scores_and_texts_are_those_of_the_engine(stand_in: None) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x", "gpu_memory_utilization": 0.5}, batch_size=4, device="cuda")
+def test_scores_and_texts_are_those_of_the_engine(load: Load, most_waiting: Callable[[], int]) -> None:
+    model: Any = load(4, gpu_memory_utilization=0.5)
     pairs = [ask("loglikelihood", "The river is", f" wide {i}") for i in range(9)]
     pairs += [ask("loglikelihood", "", "Salt é")]
     answers = model.loglikelihood(pairs)
     assert [a[0] for a in answers] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
     assert [a[1] for a in answers] == [a[1] for a in NGRAM.loglikelihood(pairs)]
-    assert model.engine.llm.llm_engine.most_waiting == 4
+    assert most_waiting() == 4
     texts = [ask("generate_until", f"The {w}", {"until": ["."], "max_gen_toks": 20}) for w in ("river", "mill", "x")]
     assert model.generate_until(texts) == NGRAM.generate_until(texts)
     assert model.usage.prompt_tokens > model.usage.computed_tokens > 0
 
 
-def test_long_texts_are_cut_and_scored_in_windows(stand_in: None) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
+def test_long_texts_are_cut_and_scored_in_windows(load: Load) -> None:
+    model: Any = load(max_length=64)
     text = "The river Orle begins in a field that nobody would look at twice. " * 3
     value = model.loglikelihood_rolling([ask("loglikelihood_rolling", text), ask("loglikelihood_rolling", "")])
     assert value[0] == pytest.approx(NGRAM.loglikelihood_rolling([ask("loglikelihood_rolling", text)])[0], rel=0.3)
@@ -163,12 +165,12 @@ def failures(answers: Iterator[tuple[int, Response]]) -> list[str | None]:
     return [answer.failure for _, answer in sorted(answers)]
 
 
-def test_a_continuation_without_tokens_of_its_own_fails_in_the_words_of_hf(stand_in: None) -> None:
+def test_a_continuation_without_tokens_of_its_own_fails_in_the_words_of_hf(load: Load) -> None:
     """Certain by the arithmetic of an empty sum, it would win every choice."""
     from assay.models.hf.budget import TokenBudget
     from assay.models.hf.loglikelihoods import LogLikelihoods
 
-    model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
+    model: Any = load(max_length=64)
     pairs = [("Which?", ""), ("", ""), ("Which?", " this")]
     engine: Any = SimpleNamespace(
         encoder=model.encoder, max_length=64, seq2seq=False, usage=Usage(), budget=TokenBudget(64)
@@ -182,26 +184,28 @@ def test_a_continuation_without_tokens_of_its_own_fails_in_the_words_of_hf(stand
 
 
 @pytest.mark.parametrize("max_gen_toks", [64, 65, 1000])
-def test_an_answer_that_leaves_no_room_for_the_prompt_is_refused(stand_in: None, max_gen_toks: int) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x", "max_length": 64})
+def test_an_answer_that_leaves_no_room_for_the_prompt_is_refused(
+    load: Load, most_waiting: Callable[[], int], max_gen_toks: int
+) -> None:
+    model: Any = load(max_length=64)
     with pytest.raises(ConfigError, match=rf"max_gen_toks is {max_gen_toks} but the model reads 64 tokens in total"):
         model.generate_until([ask("generate_until", "The river", {"max_gen_toks": max_gen_toks})])
-    assert model.engine.llm.llm_engine.most_waiting == 0
+    assert most_waiting() == 0
     assert model.generate_until([ask("generate_until", "The river", {"max_gen_toks": 63})])
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [({}, 0), ({"prefix_token_id": 10}, 10)])
-def test_an_empty_prompt_is_the_prefix_token(stand_in: None, arguments: dict[str, int], expected: int) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x", **arguments})
+def test_an_empty_prompt_is_the_prefix_token(load: Load, arguments: dict[str, int], expected: int) -> None:
+    model: Any = load(**arguments)
     asked: list[Request] = []
-    generate = model.engine.generate
+    generate = model.engines.generate
 
-    def watched(requests: Iterable[Request], at_once: int) -> Any:
+    def watched(requests: Iterable[Request]) -> Any:
         requests = list(requests)
         asked.extend(requests)
-        return generate(requests, at_once)
+        return generate(requests)
 
-    model.engine.generate = watched
+    model.engines.generate = watched
     settings = {"max_gen_toks": 5}
     answers = dict(model.stream("generate_until", [ask("generate_until", "", settings)], [0]))
     assert [request.prompt for request in asked] == [(expected,)]
@@ -211,14 +215,14 @@ def test_an_empty_prompt_is_the_prefix_token(stand_in: None, arguments: dict[str
         assert answers[0].answer == NGRAM.generate_until([ask("generate_until", "", settings)])[0]
 
 
-def test_choices_of_one_token_are_one_request_behind_their_context(stand_in: None) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x"})
+def test_choices_of_one_token_are_one_request_behind_their_context(load: Load, stand_in: Path) -> None:
+    model: Any = load()
     pairs = [ask("loglikelihood", f"The river {word}", choice) for word in ("is", "was") for choice in "ABCD"]
     pairs.append(ask("loglikelihood", "The river is", "A"))  # asked twice
     answers = model.loglikelihood(pairs)
     assert [a[0] for a in answers] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
     assert [a[1] for a in answers] == [a[1] for a in NGRAM.loglikelihood(pairs)]
-    assert model.engine._asked == 2
+    assert len(stand_in.read_text().splitlines()) == 2
 
 
 def test_choices_share_a_long_context_and_are_scored_plainly_behind_a_short_one() -> None:
@@ -237,20 +241,10 @@ def test_choices_share_a_long_context_and_are_scored_plainly_behind_a_short_one(
     assert len(plan_scores(many, by_token=True).requests) == 129
 
 
-def test_a_token_that_is_left_out_is_scored_plainly(stand_in: None) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x"})
-    engine = model.engine.llm.llm_engine
-    whole = engine.one
-
-    def forgetful(request_id: str, prompt: bytes, params: Any) -> Any:
-        output = whole(request_id, prompt, params)
-        for row in output.outputs[0].logprobs or ():
-            row.pop(ord("B"), None)
-        return output
-
-    engine.one = forgetful
+def test_a_token_that_is_left_out_is_scored_plainly(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_FORGETS", "B")
     pairs = [ask("loglikelihood", "The river is", choice) for choice in "ABCD"]
-    assert [a[0] for a in model.loglikelihood(pairs)] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
+    assert [a[0] for a in load().loglikelihood(pairs)] == pytest.approx([a[0] for a in NGRAM.loglikelihood(pairs)])
 
 
 def test_special_tokens_end_answers_and_thoughts_and_are_not_in_the_text() -> None:
@@ -267,32 +261,32 @@ def test_special_tokens_end_answers_and_thoughts_and_are_not_in_the_text() -> No
     ("settings", "message"),
     [({"num_beams": 4}, "num_beams is 4"), ({"penalty_alpha": 0.6}, "'penalty_alpha' is not one of vLLM's")],
 )
-def test_settings_that_vllm_does_not_have_are_refused(stand_in: None, settings: dict[str, Any], message: str) -> None:
-    model = load_model("vllm", {"pretrained": "x"})
+def test_settings_that_vllm_does_not_have_are_refused(load: Load, settings: dict[str, Any], message: str) -> None:
+    model = load()
     with pytest.raises(ConfigError, match=message):
         model.generate_until([ask("generate_until", "The", {"max_gen_toks": 3, **settings})])
 
 
-def test_prefix_caching_is_left_to_vllm_unless_it_is_given(stand_in: None) -> None:
-    plain: Any = load_model("vllm", {"pretrained": "x"})
+def test_prefix_caching_is_left_to_vllm_unless_it_is_given(load: Load) -> None:
+    plain: Any = load()
     assert "enable_prefix_caching" not in plain.arguments  # off by default for Mamba, on for others
 
 
-def test_draws_have_their_own_seeds(stand_in: None) -> None:
-    model = load_model("vllm", {"pretrained": "x"})
+def test_draws_have_their_own_seeds(load: Load) -> None:
+    model = load()
     request = ask("generate_until", "The", {"temperature": 1.0, "max_gen_toks": 20})
     draws = [a.answer for _, a in sorted(model.stream("generate_until", [request] * 3, [0, 1, 2]))]
     assert len(set(draws)) == 3
     assert dict(model.stream("generate_until", [request], [2]))[0].answer == draws[2]
 
 
-def test_wrong_arguments_are_said(stand_in: None) -> None:
+def test_wrong_arguments_are_said(load: Load) -> None:
     with pytest.raises(ConfigError, match="Did you mean gpu_memory_utilization"):
-        load_model("vllm", {"pretrained": "x", "gpu_memory_utilisation": 0.5})
+        load(gpu_memory_utilisation=0.5)
 
 
-def test_a_stop_ends_after_what_is_under_way(stand_in: None) -> None:
-    model: Any = load_model("vllm", {"pretrained": "x", "batch_size": 2})
+def test_a_stop_ends_after_what_is_under_way(load: Load) -> None:
+    model: Any = load(2)
     requests = [ask("loglikelihood", f"The river {i}", " is") for i in range(6)]
     answers: list[int] = []
     for position, _ in model.stream("loglikelihood", requests, [0] * 6, stop=lambda: bool(answers)):

