@@ -122,7 +122,7 @@ from assay.models.vllm.protocol import Start
 Engines(1, Start({ARGUMENTS})).when_ready()"""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", begin], env=environment) as run:
-        written = wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() or run.poll())
+        written = wait_for(lambda: ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()) or run.poll())
         run.send_signal(signal.SIGKILL)
     wait_for(lambda: not os.path.exists(f"/proc/{written}") or zombie(written))
 
