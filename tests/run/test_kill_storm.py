@@ -1,8 +1,8 @@
-"""A storm of SIGKILL: at any moment of a run, from its first line to its last file, over four kinds of runs.
+"""A storm of SIGKILL: at any moment of a run, from its first line to its last file, over five kinds of runs.
 
 Each kind is killed as often as `KILLS` says, at most 20 times in one directory; then the run is left to its end, its results and
 samples are compared with those of a run that nothing disturbed, byte by byte, and the next one begins in an empty directory.
-`make test` kills one kind a few times, `make test-wide` all of them, 225 times together.
+`make test` kills one kind a few times, `make test-wide` all of them, 285 times together.
 """
 
 from __future__ import annotations
@@ -12,20 +12,83 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.run.launching import Launcher, python
 from tests.run.support import CHOICE, GENERATION, GROUP, results_without_times
 from tests.scoring.judges.bench import TASK
 
+from assay.results import read_samples
+
 pytestmark = pytest.mark.slow
 
-KILLS = {"dummy": 60, "hf": 45, "server": 60, "judged": 60}
+KILLS = {"dummy": 60, "hf": 45, "server": 60, "judged": 60, "agents": 60}
 FEW = 4
-"""In `make test`, of runs that judge, which ask two servers; `test_kill.py` holds a storm over a plain run."""
+"""In `make test`, of runs that judge, which ask two servers, and of agents; `test_kill.py` holds a storm over a plain run."""
 PER_RUN = 20
 DOCS = 24
 SCORER = 'scorer: {type: judge, template: "{{answer}} Is it {{reference}}?", generation_kwargs: {max_gen_toks: 6}}'
+AGENTS = """
+task: both
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {folder}/docs.jsonl}}}}
+test_split: test
+output_type: agent
+doc_to_text: "Count to {{{{n}}}}."
+generation_kwargs: {{do_sample: true, temperature: 1.0}}
+agent:
+  tools: [bash, !function tools.Counter]
+  sandbox: {{files: {{n.txt: "{{{{n}}}}"}}, seconds: 20}}
+metric_list: [steps, {{end_state: !function tools.counted}}, {{metric: file_equals, path: out.txt, column: out}}]
+"""
+TOOLS = """
+import time
+from assay.instance import Response
+from assay.models import LM, Capabilities, ModelInfo
+import json
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+
+    def add(self) -> str:
+        "Add one."
+        time.sleep(0.02)
+        self.n += 1
+        return str(self.n)
+
+def counted(doc, end_state):
+    return end_state.tools["Counter"]["n"] == doc["n"]
+
+class Agent(LM):
+    chat = "messages"
+
+    def info(self):
+        return ModelInfo("agent", capabilities=Capabilities(tools=True))
+
+    def fingerprint(self):
+        return "agent"
+
+    def generate_until(self, requests):
+        time.sleep(0.02)
+        return [self.answer(request.args[0], request.draw) for request in requests]
+
+    def answer(self, messages, draw):
+        wanted = int(messages[0].content.split()[-1].rstrip("."))
+        done = sum(message.role == "tool" for message in messages)
+        name, arguments = ("add", {{}}) if done % 2 else ("bash", {{"command": f"echo {{done}} {{draw}} >> log; pwd; cat log"}})
+        if done == 2 * wanted:
+            name, arguments = "bash", {{"command": "wc -l < log > out.txt"}}
+        if done > 2 * wanted:
+            name, arguments = "submit", {{"answer": messages[-2].content}}
+        return Response("", tokens=(9, 3), tool_calls=({{"id": str(done), "type": "function",
+                        "function": {{"name": name, "arguments": json.dumps(arguments)}}}},))
+
+    def loglikelihood(self, requests): ...
+
+    def loglikelihood_rolling(self, requests): ...
+"""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +126,11 @@ def prepare(folder: Path, kind: str) -> Path:
         rows = [{"question": f"{i}?", "answer": str(i)} for i in range(DOCS)]
         (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (folder / "both.yaml").write_text(TASK.format(folder=folder, name="both", more=SCORER))
+    elif kind == "agents":
+        rows = [{"n": i % 4 + 1, "out": str(i % 4 + 1)} for i in range(DOCS // 3)]
+        (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / "both.yaml").write_text(AGENTS.format(folder=folder))
+        (folder / "tools.py").write_text(TOOLS.format())
     else:
         (folder / "colours.yaml").write_text(CHOICE.format(folder=folder))
         (folder / "sums.yaml").write_text(GENERATION.format(folder=folder))
@@ -83,6 +151,14 @@ def words(folder: Path, kind: str, url: str, tiny: Path) -> list[str]:
             "--role",
             f"judge=local-chat-completions,base_url={url},model=ngram",
         ],
+        "agents": [
+            "--model",
+            f"{folder}/tools.py:Agent",
+            "--apply_chat_template",
+            "--confirm_run_unsafe_code",
+            "--repeats",
+            "2",
+        ],
     }[kind]
     return [
         "run",
@@ -102,11 +178,24 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def outcome(folder: Path) -> dict[str, bytes]:
-    """All that a run found, byte by byte: results, samples as Parquet and as JSON lines."""
+    """All that a run found, byte by byte: results, samples as Parquet and as JSON lines. Of agents, all but measured times."""
     run = folder / "run"
     files = [*(run / "samples").glob("*.parquet"), *run.glob("samples_*.jsonl")]
     assert files
-    return {"results": results_without_times(folder).encode(), **{file.name: file.read_bytes() for file in files}}
+    found = {"results": results_without_times(folder).encode(), **{file.name: file.read_bytes() for file in files}}
+    if not (folder / "tools.py").exists():
+        return found
+    rows = [row for file in files if file.suffix == ".parquet" for row in read_samples(file)]
+    for row in rows:
+        row["extras"] = untimed(json.loads(row["extras"]))
+    lines = [json.loads(line) for file in files if file.suffix == ".jsonl" for line in file.read_text().splitlines()]
+    return {"results": found["results"], "rows": repr(rows).encode(), "lines": repr(untimed(lines)).encode()}
+
+
+def untimed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: untimed(each) for key, each in value.items() if key != "seconds"}
+    return [untimed(each) for each in value] if isinstance(value, list) else value
 
 
 def finish(launcher: Launcher, given: list[str], folder: Path) -> float:
@@ -115,8 +204,9 @@ def finish(launcher: Launcher, given: list[str], folder: Path) -> float:
     return time.monotonic() - began
 
 
-def test_a_few_kills_while_judging_change_no_byte(launcher: Launcher, url: str, tmp_path: Path) -> None:
-    storm("judged", FEW, launcher, url, tmp_path / "none", tmp_path)
+@pytest.mark.parametrize("kind", ["judged", "agents"])
+def test_a_few_kills_change_no_byte(kind: str, launcher: Launcher, url: str, tmp_path: Path) -> None:
+    storm(kind, FEW, launcher, url, tmp_path / "none", tmp_path)
 
 
 @pytest.mark.wide
