@@ -1,5 +1,5 @@
-"""500 damaged files: cut, with flipped bits, with wrong types, bombs, links out of the directory. Each is an error that names a
-file, or a run; never a traceback, nothing written, bounded memory.
+"""500 damaged files: cut, with flipped bits, with wrong types and numbers, with parts in each other's place, bombs, links out
+of the directory. Each is an error that names a file, or a run; never a traceback, nothing written, bounded memory.
 
 The grid is seeds 0 to 499. `make test` runs every tenth; the rest is `wide`.
 """
@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import shutil
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from tests.finished.test_genuine import GENUINE
 
 from assay.errors import AssayError
 from assay.finished import open_runs
+from assay.finished.inspect.archive import Archive
 
 SETS = {
     "inspect/epochs_b": "*.eval",
@@ -78,7 +82,55 @@ def bomb(rng: random.Random, content: bytes) -> bytes:
     return rng.choice((b"[" * 200_000, b'{"a":' * 100_000 + b"1", content + b"\n" + b'"' + b"x" * (1 << 22)))
 
 
-KINDS: tuple[Callable[[random.Random, bytes], bytes], ...] = (cut, flipped, wrong_types, wrong_types, bomb)
+def swapped(rng: random.Random, content: bytes) -> bytes:
+    """Two members of a zip, or two lines, in each other's place; or a part of the file where another was."""
+    if content[:2] == b"PK":
+        return swapped_members(rng, content)
+    lines = content.split(b"\n")
+    if len(lines) < 3:
+        third = len(content) // 3
+        return content[third : 2 * third] + content[:third] + content[2 * third :]
+    one, other = rng.sample(range(len(lines)), 2)
+    lines[one], lines[other] = lines[other], lines[one]
+    return b"\n".join(lines)
+
+
+def swapped_members(rng: random.Random, content: bytes) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "log.eval"
+        path.write_bytes(content)
+        with Archive(path) as source:
+            members = [(name, source.read(number)) for number, name in enumerate(source.names)]
+        one, other = rng.sample(range(len(members)), 2)
+        names = [name for name, _ in members]
+        names[one], names[other] = names[other], names[one]
+        if rng.random() < 0.3:
+            names[other] = rng.choice(("../out.json", "/tmp/out.json", "samples/../../x_epoch_1.json", names[one]))
+        with warnings.catch_warnings(), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            warnings.simplefilter("ignore")  # two members of one name are what is wanted
+            for name, (_, inside) in zip(names, members):
+                archive.writestr(name, inside)
+        return path.read_bytes()
+
+
+def numbers(rng: random.Random, content: bytes) -> bytes:
+    """Huge, tiny and impossible numbers, and nothing, where numbers and names were."""
+    made = rng.choice((b"1e999", b"-1e308", b"9" * 400, b"NaN", b"null", b"-0", b"true", b'"1"', b"[1,2]"))
+    places = list(re.finditer(rb"(?<=[:\[,] )-?\d[\d.]*|(?<=[:\[,])-?\d[\d.]*", content))
+    for place in sorted(rng.sample(places, min(len(places), rng.choice((1, 5, 50)))), key=lambda each: -each.start()):
+        content = content[: place.start()] + made + content[place.end() :]
+    return content
+
+
+KINDS: tuple[Callable[[random.Random, bytes], bytes], ...] = (
+    cut,
+    flipped,
+    wrong_types,
+    wrong_types,
+    bomb,
+    swapped,
+    numbers,
+)
 
 
 def damage(seed: int, folder: Path) -> Path:
@@ -128,3 +180,13 @@ def test_a_damaged_run_is_an_error_or_a_run(seed: int, tmp_path: Path) -> None:
     assert said is None or str(tmp_path) in said, "the error names the file"
     assert listing(tmp_path) == before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 900 << 10, "kB"
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308])
+def test_a_number_that_no_field_can_be_is_an_error_that_names_the_file(value: float, tmp_path: Path) -> None:
+    shutil.copytree(GENUINE / "eee/agent", tmp_path / "run")
+    (file,) = (each for each in (tmp_path / "run").rglob("*.json"))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "evaluation_timestamp": value}))
+    said = read(tmp_path / "run")
+    assert said is not None
+    assert str(tmp_path) in said

@@ -14,6 +14,7 @@ from tests.analyses.test_verbs import call
 
 from assay.finished import Run, open_run, open_runs, sample_rows
 from assay.finished.inspect.log_files import read_header, samples_by_doc
+from assay.finished.run import columns_of
 from assay.results import MetricKey
 from assay.view.sample_view import present
 
@@ -54,6 +55,26 @@ def test_epochs_are_tries_at_a_doc_and_a_scorer_may_give_several_numbers() -> No
     assert values(run, "sums", "pass^3(match)") == [0] * 6
     doc = next(iter(run.docs("sums")))
     assert doc.draws == len(doc.responses[0]) == len(doc.conversations) == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{kind}/{path.name}"
+        for kind in ("inspect", "inspectevals")
+        for path in sorted((GENUINE / kind).iterdir())
+        if path.is_dir()
+    ],
+)
+def test_values_that_are_read_without_texts_are_those_of_the_docs(name: str) -> None:
+    for run in open_runs(GENUINE / name):
+        for task in run.tasks:
+            docs, columns = columns_of(run.docs(task)), run.columns(task)
+            assert list(docs) == list(columns)
+            for key, column in columns.items():
+                np.testing.assert_array_equal(column.values, docs[key].values)
+                np.testing.assert_array_equal(column.docs, docs[key].docs)
+                np.testing.assert_array_equal(column.requests, docs[key].requests)
 
 
 def test_the_json_form_is_the_same_log() -> None:

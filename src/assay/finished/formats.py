@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.data import HubClient
-from assay.errors import AssayError, ConfigError, UnknownName, did_you_mean
+from assay.errors import AssayError, ConfigError, DataError, UnknownName, did_you_mean
 from assay.finished.run import Run, blaming
 from assay.registry import Registry
 from assay.results import RunResult
@@ -105,7 +105,10 @@ def read_scores(path: Path, name: str, row: RunFormat) -> RunResult:
 
 
 def _checked(run: Run) -> Run:
-    return replace(run, result=run.result.checked())
+    try:
+        return replace(run, result=run.result.checked())
+    except DataError as error:
+        raise DataError(f"{run.path}: {error.message}", hint=error.hint) from None
 
 
 def format_at(path: str | Path) -> tuple[str, RunFormat]:

@@ -39,6 +39,8 @@ def metrics_of(trials: Sequence[Trial]) -> dict[str, Any]:
     >>> metrics_of([Trial({"match": 1.0}, spent={"steps": 3}), Trial({"match": 0.0}, spent={"steps": 5}), Trial(failure="gone")])
     {'match': 0.5, 'pass@2(match)': 1.0, 'pass^2(match)': 0.0, 'steps/solved': PerSolved(spent=4.0, solved=0.5)}
     """
+    if len(trials) == 1:
+        return _metrics_of_one(trials[0])
     counted = [trial for trial in trials if trial.failure is None]
     values: dict[str, list[float]] = defaultdict(list)
     for trial in counted:
@@ -58,6 +60,17 @@ def metrics_of(trials: Sequence[Trial]) -> dict[str, Any]:
             if all(kind in trial.spent for trial in counted):
                 spent = [trial.spent[kind] for trial in counted]
                 metrics[f"{kind}/solved"] = PerSolved(sum(spent) / len(spent), metrics[first])
+    return metrics
+
+
+def _metrics_of_one(trial: Trial) -> dict[str, Any]:
+    """The same, most often: of a doc with one trial."""
+    if trial.failure is not None:
+        return {}
+    metrics: dict[str, Any] = {name: float(value) for name, value in trial.scores.items() if value == value}
+    first = next(iter(metrics.values()), 0.5)
+    if is_right_or_wrong(first):
+        metrics |= {f"{kind}/solved": PerSolved(trial.spent[kind], first) for kind in SPENT if kind in trial.spent}
     return metrics
 
 

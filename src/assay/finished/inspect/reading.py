@@ -11,7 +11,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +27,7 @@ from assay.results import Health, MetricKey, RunResult, Score, TaskResult
 _SHARDS = ".shards"
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING_SENT = SentRequest(None)
 _ATTACHMENT = re.compile(r"attachment://([0-9a-f]{1,32})")
 
 
@@ -70,6 +70,7 @@ def _run(path: Path, model: str, by_task: Mapping[str, list[Path]], headers: Map
     return run_of_docs(
         list(by_task),
         lambda task, ids: _answered(by_task[task], headers[by_task[task][0]]),
+        read_values=lambda task, ids: _values(by_task[task]),
         path=path,
         model=model,
         date=timestamp(str(first.get("created", ""))),
@@ -115,19 +116,50 @@ def _answered(files: Sequence[Path], header: dict[str, Any]) -> Iterator[Answere
         settings["until"] = settings.pop("stop_seqs")
     for number, epochs in enumerate(samples_by_doc(files)):
         first = epochs[0]
-        trials = [_trial(epoch) for epoch in epochs]
-        sent = list(takewhile(lambda message: message.get("role") != "assistant", first.get("messages") or ()))
-        turns = trials[0].conversation[: len(sent)]
+        trials = [replace(_trial(epoch), conversation=_conversation(epoch)) for epoch in epochs]
+        sent = _sent(first)
         yield doc_of_trials(
             number,
             trials,
             doc={name: first[name] for name in ("input", "choices") if first.get(name) is not None},
-            content=[first.get("input"), first.get("choices"), first.get("target")],
-            request=SentRequest(turns or json_text(first.get("input")), settings=settings),
-            sent=[[turn.get("role"), turn.get("content")] for turn in sent] if first.get("messages") else None,
+            content=_content(first),
+            request=SentRequest(
+                trials[0].conversation[: len(sent)] or json_text(first.get("input")), settings=settings
+            ),
+            sent=sent if first.get("messages") else None,
             target=first.get("target"),
             filtered=_read_as(first),
         )
+
+
+def _values(files: Sequence[Path]) -> Iterator[AnsweredDoc]:
+    """The same docs without what was said."""
+    for number, epochs in enumerate(samples_by_doc(files)):
+        first = epochs[0]
+        sent = _sent(first) if first.get("messages") else None
+        yield doc_of_trials(
+            number,
+            [_trial(epoch) for epoch in epochs],
+            doc=_NOTHING,
+            content=_content(first),
+            request=_NOTHING_SENT,
+            sent=sent,
+        )
+
+
+def _content(sample: Mapping[str, Any]) -> list[Any]:
+    """What makes it the same doc in another log."""
+    return [sample.get("input"), sample.get("choices"), sample.get("target")]
+
+
+def _sent(sample: Mapping[str, Any]) -> list[list[Any]]:
+    """Role and content of the messages before the first answer."""
+    attachments, found = sample.get("attachments") or _NOTHING, []
+    for message in sample.get("messages") or ():
+        if message.get("role") == "assistant":
+            break
+        found.append([str(message.get("role")), content_of(_whole(message.get("content"), attachments))])
+    return found
 
 
 def _trial(sample: Mapping[str, Any]) -> Trial:
@@ -141,7 +173,6 @@ def _trial(sample: Mapping[str, Any]) -> Trial:
         scores={name: value for name, value in _scores(sample) if value is not None},
         answer=_completion(sample.get("output") or {}),
         failure=failure,
-        conversation=_conversation(sample),
         spent=_spent(sample),
     )
 
