@@ -15,8 +15,9 @@ from tests.finished.test_readers import (
     write_lighteval,
 )
 
+import assay
 from assay.cli import main
-from assay.errors import ConfigError, DataError, UnknownName
+from assay.errors import AssayError, ConfigError, DataError, UnknownName
 from assay.finished import PARTS, RUN_FORMATS, AnsweredDoc, Run, RunFormat, export_run, open_run, run_of_docs
 from assay.results import RunResult
 
@@ -170,3 +171,12 @@ def test_a_run_that_breaks_off_leaves_no_sample_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cut off"):
         export_run(run, "assay", tmp_path / "run")
     assert [path for path in (tmp_path / "run").rglob("*") if path.is_file()] == []
+
+
+def test_a_results_file_that_is_no_run_is_not_the_run_below_it(tmp_path: Path) -> None:
+    run, store = tmp_path / "run", str(tmp_path / "store.sqlite")
+    assay.evaluate(model="dummy", tasks=["demo_facts"], limit=2, run_dir=str(run), store=store)
+    assert open_run(run / "results.json").path == run
+    (tmp_path / "results.json").write_text('{"results": null}')
+    with pytest.raises(AssayError):
+        open_run(tmp_path / "results.json")

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import shutil
 import stat
 import zipfile
@@ -28,6 +29,7 @@ from assay.evaluation import score_again
 from assay.sealing import SealVerification, Sources, seal_run, verify_bundle
 from assay.sealing.archive import seal_id
 from assay.sealing.task_files import PACKAGE
+from assay.timelimit import within
 
 Rows = list[dict[str, Any]]
 
@@ -417,6 +419,13 @@ def test_code_of_a_bundle_does_not_run_unless_trusted(bench: Path) -> None:  # n
 
 
 # ---------------------------------------------------------------------- hostile archives
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_in_place_of_a_bundle_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.zip")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        within(5, lambda: verify(tmp_path / "run.zip"))
 
 
 def test_a_bundle_that_was_cut_off_is_refused(bundle: Path) -> None:

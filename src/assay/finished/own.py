@@ -42,8 +42,10 @@ from assay.stats import GoldChecked, cluster_key, doc_keys
 
 def runs_at(path: Path) -> list[Path]:
     """The run directory that this is or that a results file lies in, or all below an `--output_path` (MODEL/DATE), the newest last."""
-    if path.is_file():
-        path = path.resolve().parent if path.name.startswith("results") and path.suffix == ".json" else path
+    if path.is_file():  # other runs below the directory of a file are not the run of that file
+        folder = path.resolve().parent
+        is_ours = path.name.startswith("results") and path.suffix == ".json" and (folder / "run.json").is_file()
+        return [folder] if is_ours else []
     if (path / "run.json").is_file():
         return [path]
     runs = [file.parent for pattern in ("*/run.json", "*/*/run.json") for file in path.glob(pattern)]

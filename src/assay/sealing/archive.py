@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from assay.errors import ConfigError
+from assay.paths import regular
 from assay.scratch import partial_file
 
 SEAL = "seal.json"
@@ -100,7 +101,7 @@ class OpenBundle:
 def open_bundle(path: Path, folder: Path) -> OpenBundle:
     """Unpack a bundle below `folder`, under names of our own. An archive that is none, or is hostile, is refused."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(regular(path)) as archive:
             members = _checked(path, archive.infolist())
             return _unpack(path, archive, members, folder)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:

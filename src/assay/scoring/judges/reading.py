@@ -114,8 +114,8 @@ def _objects(text: str) -> Iterator[Statement]:
             found, length = json.JSONDecoder().raw_decode(text[opening:]) if opening >= 0 else (None, 0)
         except (ValueError, RecursionError):
             continue
-        introduced = not before.strip(_AROUND + "`") or _INTRODUCES.fullmatch(before)
-        introduced = introduced or (before_it >= 0 and not text[before_it:opening].strip(_AROUND + "`,;"))
+        follows = before_it >= 0 and not text[before_it:opening].strip(_AROUND + "`,;")
+        introduced = follows or not before.strip(_AROUND + "`") or _INTRODUCES.fullmatch(before)
         if isinstance(found, dict) and "verdict" in found and introduced:
             before_it = opening + length
             yield opening, opening + length, found["verdict"]
