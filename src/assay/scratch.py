@@ -40,6 +40,11 @@ def scratch_directory(kind: str) -> Iterator[Path]:
             os.close(descriptor)
 
 
+def is_scratch(folder: Path) -> bool:
+    """Whether a directory is one of these: its name says nothing."""
+    return (folder / _LOCK).exists() and folder.resolve().name.startswith("assay-")
+
+
 def _empty(folder: Path) -> None:
     """Remove all but the lock, which goes last: who is killed before that has left what the next one finds."""
     for each in folder.iterdir():

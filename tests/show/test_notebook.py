@@ -108,7 +108,16 @@ def test_two_runs_are_compared_by_result_or_path(folder: Path, result: RunResult
     assert comparison._repr_html_().count("<svg") == len(comparison.rows)
     assert comparison.plot("acc").svg.count("<circle") == 2
     assert "demo_agreement" in comparison.table()
-    assert repr(comparison).startswith("Comparison(A dummy (run0), B dummy (run1), ")
+    row = comparison.rows[0]
+    first = f"{row.name} {row.key}: B − A {row.interval}, {str(row.verdict).partition(':')[0]}"
+    assert repr(comparison).startswith(f"Comparison(A dummy (run0), B dummy (run1); {first}")
+
+
+def test_a_run_without_a_directory_is_called_by_its_model_alone() -> None:
+    one, other = (
+        assay.evaluate(model="dummy", model_args={"seed": i}, tasks=["demo_agreement"], limit=4) for i in (0, 1)
+    )
+    assert repr(assay.compare(one, other)).startswith("Comparison(A dummy, B dummy; demo_agreement acc,none: B − A ")
 
 
 def test_what_cannot_be_compared_is_said(result: RunResult) -> None:

@@ -14,7 +14,7 @@ from assay.analyses import compare, drift, explain, rank
 from assay.analyses.drift.engine import Drift, DriftPart
 from assay.finished import open_run
 from assay.results import RunDirectory, RunResult
-from assay.show import run_findings
+from assay.show import Column, Findings, Table, kinds, run_findings
 from assay.stats import Estimate
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -34,7 +34,7 @@ filter_list:
   - {{name: strict-match-of-the-last-number, filter: [{{function: regex, regex_pattern: "#### (\\\\d+)"}}, {{function: take_first}}]}}
   - {{name: flexible, filter: [{{function: regex, regex_pattern: "(\\\\d+)"}}, {{function: take_first}}]}}
 """
-WIDER_THAN_SHOWN = """() => [document.documentElement, ...document.querySelectorAll(".panel")]
+WIDER_THAN_SHOWN = """() => [document.documentElement, ...document.querySelectorAll(".panel, .scroll")]
   .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => `${e.className} ${e.scrollWidth} > ${e.clientWidth}`)"""
 
 
@@ -81,7 +81,16 @@ def drift_of(a: Path, b: Path) -> str:
     ).to_html()
 
 
+def texts_of(a: Path, b: Path) -> str:
+    """Two tables of texts that are no names, one of them longer than a window."""
+    columns = (Column("from", kinds.TEXT, lambda row: row[0]), Column("to", kinds.TEXT, lambda row: row[1]))
+    rows = [("what one run was told and the other was not, " * 5, "short"), ("short", "what a doc asks " * 3)]
+    tables = tuple(Table.of(columns, rows, row=lambda row: {"note": "and why " * 12}) for _ in range(2))
+    return Findings("Texts", tables=tables, result=None).to_html()
+
+
 PAGES = {
+    "texts": texts_of,
     "report": report_of,
     "compare": lambda a, b: compare.findings(compare.compare_runs([open_run(a), open_run(b)])).to_html(),
     "rank": lambda a, b: rank.findings(rank.rank([open_run(a), open_run(b)])).to_html(),

@@ -21,6 +21,7 @@ from assay.metrics import AGGREGATIONS, METRICS
 from assay.request_types import OUTPUT_TYPES
 from assay.results import Health, MetricKey, RunResult, Score, TaskResult, matching, plain
 from assay.scoring import estimate
+from assay.scratch import is_scratch
 from assay.stats import Estimate, GoldChecked, cluster_key, content_key, mean_estimate, unit_index, unit_keys
 
 Keys = NDArray[np.uint64]
@@ -196,6 +197,8 @@ class Run:
 
     @cached_property
     def label(self) -> str:
+        if is_scratch(self.path):
+            return self.result.model_name or "a run"
         name = self.path.resolve().name
         return f"{self.result.model_name} ({name})" if self.result.model_name else name
 

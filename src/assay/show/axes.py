@@ -9,6 +9,18 @@ from dataclasses import dataclass
 from assay.stats import Estimate
 
 
+def _short(value: float) -> str:
+    """Two of these have room below a small plot.
+
+    >>> _short(-41278.5), _short(0.379), _short(2.5e6), _short(1e-5), _short(3e14)
+    ('-41.3k', '0.379', '2.5M', '1e-05', '3e+14')
+    """
+    for unit, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if unit <= abs(value) < 1e3 * unit and abs(value) >= 1e4:
+            return f"{value / unit:.3g}{sign}"
+    return f"{value:.3g}"
+
+
 @dataclass(frozen=True)
 class Axis:
     """What one metric is drawn on."""
@@ -53,7 +65,9 @@ class Axis:
     @property
     def ends(self) -> tuple[str, str] | None:
         """What is written at its ends; nothing where they are 0 and 1."""
-        return None if self.has_steps or (self.low, self.high) == (0, 1) else (f"{self.low:.3g}", f"{self.high:.3g}")
+        if self.has_steps or (self.low, self.high) == (0, 1):
+            return None
+        return _short(self.low), _short(self.high)
 
     @property
     def text(self) -> str:

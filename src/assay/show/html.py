@@ -55,7 +55,7 @@ def shown(text: object) -> str:
 
 
 LONG_NAME = 32
-"""Characters of a name that is broken where a line ends; shorter ones stay whole."""
+"""Characters of a name or text that is broken where a line ends; shorter ones stay whole."""
 
 
 class Html:
@@ -132,7 +132,8 @@ class Html:
         cell, column = row.cells[at], table.columns[at]
         if isinstance(cell, Whisker):
             return f"<td{self.look('drawn')}>{self.whisker(cell)}</td>"
-        text = shown(table.text_of(row, at))
+        said = table.text_of(row, at)
+        text = shown(said)
         if isinstance(cell, Name):
             text = "" if cell.is_repeated else self.linked(cell.text, cell.link)
             depth = f"d{min(cell.depth, 6)}" if cell.depth else ""
@@ -143,7 +144,8 @@ class Html:
             text = column.kind.html(cell, self.linked)
         tone = "" if cell is None else column.kind.tone(cell) or (row.tone if column.kind.right else "")
         named = f' data-of="{shown(column.name)}"' if self.styles is None and column.name else ""
-        return f"<td{self.look(_class(column), tone or column.tone, _more(column))}{named}>{text}</td>"
+        long = "long" if len(said) > LONG_NAME and not column.kind.right else ""
+        return f"<td{self.look(_class(column), tone or column.tone, _more(column), long)}{named}>{text}</td>"
 
     def linked(self, text: str, link: Link | None) -> str:
         """The text, escaped, as a link where there is something to be seen."""

@@ -257,7 +257,12 @@ class Comparison:
         return self.findings().to("notebook")
 
     def __repr__(self) -> str:
-        return f"Comparison(A {self.a.label}, B {self.b.label}, {len(self.rows)} rows)"
+        said = [
+            f"{row.name} {row.key}: B − A {row.interval!s}, {str(row.verdict).partition(':')[0]}"
+            for row in self.rows[:3]
+        ]
+        more = [f"{len(self.rows) - 3} more"] if len(self.rows) > 3 else []
+        return f"Comparison(A {self.a.label}, B {self.b.label}; {'; '.join([*said, *more])})"
 
 
 def _run_dict(run: Run) -> dict[str, str]:

@@ -270,7 +270,8 @@ class _Inquiry:
         for group in sorted(set(causes), key=sorted):
             here = np.array([each == group for each in causes])
             if not group:
-                facts = model_differences(*self.runs)
+                # Two models differ in much that follows from that; the table of differing settings has it all.
+                facts = model_differences(*self.runs) if model is None else [model.removeprefix("model ")]
                 name = "the model: " + ", ".join(facts) if facts else UNEXPLAINED
                 self._add(name, np.where(here, answers, 0.0), here)
             elif model is not None:
