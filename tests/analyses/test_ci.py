@@ -111,7 +111,7 @@ def test_explain_asks_nothing_and_says_what_the_budget_shows(here: Path, capsys:
     code, out, _ = call(capsys, "ci", "--explain", "--docs", "40")
     out = " ".join(out.split())
     assert code == 0
-    assert "40 docs show a loss of" in out
+    assert "40 docs tell a loss of" in out
     assert "the same answers needs 73 docs" in out
     out = " ".join(call(capsys, "ci", "--explain", "--docs", "80")[1].split())
     assert "the same answers passes" in out

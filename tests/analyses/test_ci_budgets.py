@@ -293,7 +293,7 @@ def test_noise_of_another_model_or_of_other_tasks_is_said(here: Path, capsys: py
     code, out, _ = call(capsys, "ci")
     assert code == 0
     assert "serving noise was measured on another model, this is" in out
-    assert "colours: noise.json does not have it: no serving noise in it" in out
+    assert "colours: noise.json does not have it, so no serving noise is included" in out
     write_ci(here, 0.9, rules=["colours acc: not worse than 0.06"], noise="nowhere.json")
     assert call(capsys, "ci")[0] == 2
 

@@ -412,7 +412,7 @@ def test_the_verb_says_it_in_a_sentence_with_examples(tmp_path: Path) -> None:
     lm = Fragile([dislike])
     a, b = sums(tmp_path, "a", lm), sums(tmp_path, "b", lm, task)
     text = findings(explain(a, b)).to_text(400)
-    assert re.search(r"-0\.\d+ apart: -0\.\d+ \[-0\.\d+, -0\.\d+\] from stop strings \(200 docs\)", text)
+    assert re.search(r"is -0\.\d+: -0\.\d+ \[-0\.\d+, -0\.\d+\] from stop strings \(200 docs\)", text)
     assert "parsed as" in text
     assert "task.generation_kwargs" in text
     done = CliRunner().invoke(command, [str(a.path), str(b.path), "--html", str(tmp_path / "page.html")])

@@ -167,7 +167,7 @@ def findings(plans: DrawPlans) -> Findings:
         )
         tables.append(Table.of(columns, plan.splits, title=f"{plan.task}: the same draws in all, as docs or as draws"))
     notes = (
-        "lies between: what the draws allow for any spread of chances over docs, at 95 %. The model assumes that chances are beta-distributed; its interval does not say what another model would.",
+        "lies between: bounds at 95 % that hold however hard each doc is. The model assumes that the docs' chances of being solved are beta-distributed; its interval does not cover other assumptions.",
         "±: standard errors to expect. More docs are better for a mean; pass^k needs k draws of each.",
     )
     return Findings("More draws", tables=tuple(tables), notes=notes, result=plans)

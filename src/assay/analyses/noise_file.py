@@ -82,7 +82,7 @@ class ScoreNoise:
         return Deviation(*shift)
 
     def note(self, docs: int) -> str:
-        few = f", measured on {self.n:,} docs; replays of all {docs:,} would add less" if self.n < docs else ""
+        few = f", measured on {self.n:,} docs; with replays of all {docs:,} it would be less" if self.n < docs else ""
         if self.most is not None:
             return (
                 f"serving noise is only bounded ({len(self.scores)} replays): at most {self.most:.2g} is included{few}"

@@ -151,7 +151,7 @@ def _make_plan(task: str, metric: str, noise: PairedNoise, source: str, n: int |
     varies = noise.within_a + noise.within_b > 0
     if varies:
         share = (noise.within_a + noise.within_b) / noise.per_doc()
-        source += f"; of one draw a doc, {1 - share:.0%} of it is docs and {share:.0%} draws"
+        source += f"; with one draw per doc, {1 - share:.0%} of it comes from docs and {share:.0%} from draws"
     return SizePlan(
         task,
         metric,

@@ -337,7 +337,7 @@ def has_text_calls(instance: Instance) -> bool:
 for _row in (
     HealthCounter(
         "failed",
-        "a request was never answered, or answered with what cannot be one, or cannot be scored; the doc has no score",
+        "a request was never answered, or its answer is unusable or cannot be scored; the doc has no score",
         rank=10,
         limit="max_failed",
         mark=lambda health, count: f"{count} failed",
@@ -405,7 +405,7 @@ for _row in (
     HealthCounter("unused_labels", "the doc has labels for other answers than the one that was given", rank=90),
     HealthCounter("tied", "two choices were equally likely, so their order decided", rank=100),
     HealthCounter(
-        "not_in_top", "a label that the server did not list might be likelier than all that it did", rank=110
+        "not_in_top", "a label that the server did not list may be likelier than those that it did", rank=110
     ),
     HealthCounter(
         "no_gold",

@@ -447,7 +447,7 @@ _of_children = partial(IntervalMethod, of="children")
 for _method in (
     _of_children(
         "confidence sequences",
-        "a mean, where a child was watched as its docs came: its interval outlives looking, one for a fixed number of docs does not",
+        "a mean with a child that was stopped by its own scores (`--until`): its interval holds however often one looks",
         lambda e: e.is_mean and any(child.estimate.basis is Basis.LOOKS for child in e.children),
         _sequences,
         rank=100,

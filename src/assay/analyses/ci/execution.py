@@ -263,7 +263,7 @@ class _Looks:
         if self.plan.noise is not None:
             there = {row.name for row in self.plan.noise.rows}
             for task in (task for task in self.plan.docs if task not in there):
-                yield f"{task}: {self.plan.config.noise} does not have it: no serving noise in it"
+                yield f"{task}: {self.plan.config.noise} does not have it, so no serving noise is included"
 
     def _unasked(self) -> Iterator[GateCheck]:
         for task in self.plan.docs:

@@ -100,7 +100,7 @@ def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, same: i
         else f"needs about {needed:,} docs to pass"
     )
     if rule.kind == "not worse":
-        told = f"{n:,} docs show a loss of {rule.limit + shows:.3f} or more to be over {rule.limit:g}"
+        told = f"{n:,} docs tell a loss of {rule.limit + shows:.3f} or more from one of {rule.limit:g}"
         if enough:
             return f"{told}; a model that is as good passes"
         if same is None:
@@ -114,7 +114,7 @@ def _words(rule: CIRule, mean: float | None, n: int, needed: int | None, same: i
         told = f"{n:,} docs decide on scores {' or '.join(ends)}" if ends else f"{n:,} docs are too few for any score"
         here = "" if mean is None else f"; a model like the baseline ({mean:.3f}) {'is decided' if enough else takes}"
         return told + here
-    told = f"{n:,} docs show a share above {rule.limit + shows:.3f} to be over {rule.limit:g}"
+    told = f"{n:,} docs tell a share above {rule.limit + shows:.3f} from one of {rule.limit:g}"
     return f"{told}; a model that loses half of what is allowed {'passes' if enough else takes}"
 
 

@@ -134,7 +134,7 @@ class _Pair:
             self.refusals.append(Refusal(task, f"{key}: the docs' values do not give the reported number"))
             return None
         if (a.judge is not None and a.judge.is_corrected) != (b.judge is not None and b.judge.is_corrected):
-            self.refusals.append(Refusal(task, f"{key}: people's labels correct one of the two numbers alone"))
+            self.refusals.append(Refusal(task, f"{key}: only one of the two numbers is corrected by people's labels"))
             return None
         difference = unpaired_difference(a.estimate, b.estimate)
         no_docs, no_draws = np.empty(0, dtype=np.uint64), np.empty(0)

@@ -46,7 +46,7 @@ def compare_group(
         lacking = [m for m in without if any(m not in run.result or key not in run.result[m].scores for run in (a, b))]
         why = "prompts differ" if any(member in refused for member in without) else "not in both runs"
         if lacking and all(m in run.result for m in lacking for run in (a, b)):
-            why = f"no {key} of its own in both runs, and none that its draws give again"
+            why = f"it has no {key} in both runs, and its draws do not give one"
         raise NotComparable(f"{', '.join(without[:3])}{' …' if len(without) > 3 else ''}: {why}")
     if not isinstance(aggregator, ArrayAggregator) or not repeatable:
         raise NotComparable(f"the aggregator {left.aggregation} cannot be repeated from the members' numbers")

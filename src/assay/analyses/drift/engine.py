@@ -175,7 +175,7 @@ def mean_kl(kl: NDArray[np.float64], texts: NDArray[np.int64], level: float = 0.
     moved = mean_estimate(kl - shift, texts, level=level)
     count, worth = len(np.unique(texts)), 1 + (moved.df or 0.0)
     if moved.low is not None and worth < min(_FEW_TEXTS, _UNEVEN * count):
-        reason = f"the {count} texts differ so much in length that they are worth {worth:.0f}; use more of them"
+        reason = f"the {count} texts differ so much in length that they tell no more than {worth:.0f} of equal length; use more of them"
         return Estimate.bare(float(kl.mean()), len(kl), reason)
     ends = (None if end is None else end + shift for end in (moved.value, moved.low, moved.high))
     value, low, high = ends

@@ -277,7 +277,7 @@ class _Inquiry:
             elif model is not None:
                 self._add(f"the {model}, and {' and '.join(sorted(group))}", np.where(here, answers, 0.0), here)
                 self.notes.append(
-                    "two models were sent other requests: what each of these is worth cannot be told apart"
+                    "two models were sent different requests: what is due to the model and what to the requests cannot be told apart"
                 )
             elif len(group) == 1:
                 self._add(next(iter(group)), np.where(here, answers, 0.0), here)

@@ -29,7 +29,7 @@ def findings(explanation: Explanation) -> Findings:
         lead=(
             f"A {a.label}: {explanation.task} {explanation.key_a} {explanation.score_a:.4f}",
             f"B {b.label}: {explanation.task} {explanation.key_b} {explanation.score_b:.4f}",
-            f"{explanation.difference:+.4f} apart: {parts or 'nothing to explain'}",
+            f"B − A is {explanation.difference:+.4f}: {parts or 'nothing to explain'}",
             *_where_decided(explanation.steps),
         ),
         tables=(_shares(explanation), *steps, *examples, *fields),
@@ -66,10 +66,10 @@ def _shares(explanation: Explanation) -> Table:
 def _where_decided(steps: Sequence[StepSuccess]) -> Iterator[str]:
     first = first_apart(steps)
     if steps and first is None:
-        yield "no step at which a branch does otherwise than one at step 1: with these docs and draws it cannot be told"
+        yield "at no step are branches shown to do better or worse than at step 1: these docs and draws are too few to say where it was decided"
     elif first is not None:
         which = "step 1" if first == 2 else f"steps 1 to {first - 1}"
-        yield f"first at step {first} a branch does otherwise than one at step 1: it was decided in {which}"
+        yield f"step {first} is the first from which branches do better or worse than from step 1: it was decided in {which}"
 
 
 def _by_step(steps: Sequence[StepSuccess]) -> Table:

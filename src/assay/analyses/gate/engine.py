@@ -93,7 +93,7 @@ class GateCheck:
             return ""
         if needed is None:
             return f"cannot tell with {self.n:,} doc{'' if self.n == 1 else 's'}"
-        return f"about {needed:,} docs would tell, if it stays at this value"
+        return f"about {needed:,} docs would decide it, if the value stays the same"
 
     def to_dict(self) -> dict[str, Any]:
         return {

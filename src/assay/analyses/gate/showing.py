@@ -43,7 +43,7 @@ def findings(report: GateReport, title: str, summary: str) -> Findings:
     alphas = {check.result.alpha for check in checks}
     said = (
         f"bound: the worst value (or difference from the baseline) that the data allow at {1 - max(alphas, default=0.05):.0%}, "
-        "where a check failed the best one; a check passes if its bound is within the limit"
+        "and for a check that failed, the best one; a check passes if its bound is within the limit"
     )
     return Findings(
         title=f"{title}: {report.outcome}",
