@@ -316,3 +316,13 @@ def test_a_benchmark_whose_floor_is_too_high_fails(here: Path, capsys: pytest.Ca
         assert [check["outcome"] == "passed" for check in report(here)["checks"]] == passed
     write_ci(here, 0.9, rules=rules, floors={"longest": "low"})
     assert call(capsys, "ci")[0] == 2
+
+
+def test_a_benchmark_is_tested_without_a_rule_about_models(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for allowed, code in (("0.1 above chance", 0), ("0.2", 1)):
+        write_ci(here, 0.9, rules=[], floors={"longest": allowed}, baseline=None)
+        assert call(capsys, "ci")[0] == code
+        (check,) = report(here)["checks"]
+        assert check["rule"].startswith("floor longest")
+    write_ci(here, 0.9, rules=[], baseline=None)
+    assert call(capsys, "ci")[0] == 2

@@ -148,6 +148,8 @@ def test_texts_and_code_of_ones_own(tmp_path: Path) -> None:
             "1 docs of the overlay are in none of the tasks mine.*000000000000",
         ),
         ([of(1, gold=1)], "changes nothing"),
+        ([of(1, gold=9)], "none of the doc's 3 choices"),
+        ([of(1, gold="neither")], "none of the doc's 3 choices"),
         ([of(1, fields={"q": "another?"})], "change what is sent"),
         ([of(1, fields={"golt": 1})], "no field 'golt'"),
         ([of(1, gold=0, exclude=True)], "says exclude and gold"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from assay.config.parse import compose_file, parse_file
 from assay.config.run import RunConfig
@@ -125,7 +125,9 @@ class CIConfig(BaseModel):
         description="Each has a `name` and flags of `assay run`: model, model_args, apply_chat_template, …",
     )
     tasks: list[str] = Field(min_length=1)
-    rules: list[Annotated[CIRule, BeforeValidator(_rule)]] = Field(min_length=1)
+    rules: list[Annotated[CIRule, BeforeValidator(_rule)]] = Field(
+        description="What the models must hold; without one where only `floors` are looked at."
+    )
     floors: dict[str, Annotated[FloorLimit, BeforeValidator(_floor_limit)]] = Field(
         default_factory=dict, description="How high floors of the tasks may be: `blind: 0.05 above chance`."
     )
@@ -139,6 +141,15 @@ class CIConfig(BaseModel):
     link: str | None = None
     output: str = "assay-ci"
     """Where runs and reports are kept."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_checks(cls, stated: Any) -> Any:
+        """Rules are required, unless the file is about the benchmark itself."""
+        if not isinstance(stated, dict) or stated.get("rules"):
+            return stated
+        rest = {key: value for key, value in stated.items() if key != "rules"}
+        return {**rest, "rules": []} if stated.get("floors") else rest
 
     def run_configs(self, where: Path) -> dict[str, RunConfig]:
         """Name to what `assay run` would be given, without the docs."""

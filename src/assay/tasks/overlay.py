@@ -25,6 +25,7 @@ from assay.errors import ConfigError, did_you_mean
 from assay.instance import Doc
 from assay.paths import parse_json, read_regular
 from assay.tasks.prompt import DocRequests
+from assay.tasks.questions import NO_GOLD, gold_index
 
 MOST = 64 << 20
 _KEYS = ("doc_hash", "task", "exclude", "gold", "fields", "why", "source")
@@ -153,6 +154,14 @@ def corrected(published: DocRequests, again: DocRequests, correction: Correction
         raise ConfigError(
             f"{correction.place}: gold {correction.gold!r} changes nothing",
             hint="It is the published answer, or the task's own code finds its answers: correct the fields that it reads.",
+        )
+    choices, target = again.instances[0].choices, again.instances[0].target
+    if choices and any(
+        gold_index(each, choices) == NO_GOLD for each in (target if isinstance(target, list) else [target])
+    ):
+        raise ConfigError(
+            f"{correction.place}: the corrected answer is none of the doc's {len(choices)} choices: {target!r}",
+            hint="Places count from 0. Where no choice is right, exclude: true leaves the doc out.",
         )
     again.doc, again._hash = published.doc, correction.doc_hash
     return again
