@@ -324,6 +324,9 @@ class LM(ABC):
         """What a reader of the scores should know of how the model answered."""
         return []
 
+    def expect_conversations(self) -> None:  # noqa: B027  servers have caches of their own
+        """Said once where requests will extend earlier ones, so that what those left may be worth its memory."""
+
     def cancel(self) -> None:  # noqa: B027  most backends have one stream, which is closed
         """Give up what all streams have under way."""
 

@@ -55,6 +55,7 @@ class LazyLM(StreamingLM):
         self._path = assay_home() / "known-models" / f"{key}.json"
         self._load = load
         self._real: LM | None = None
+        self._expects_conversations = False
         self._known = self._read()
 
     @property
@@ -62,6 +63,8 @@ class LazyLM(StreamingLM):
         """The model itself, loaded now if it was not."""
         if self._real is None:
             self._real = self._load()
+            if self._expects_conversations:
+                self._real.expect_conversations()
             info = self._real.info()
             if self._known is not None and self._known.fingerprint != info.fingerprint:
                 self._path.unlink(missing_ok=True)
@@ -105,6 +108,11 @@ class LazyLM(StreamingLM):
 
     def count_tokens(self, request_type: str, instances: Sequence[Instance]) -> int | None:
         return self.real.count_tokens(request_type, instances)
+
+    def expect_conversations(self) -> None:
+        self._expects_conversations = True
+        if self._real is not None:
+            self._real.expect_conversations()
 
     def context_length(self) -> int | None:
         """Not a reason to load it."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
@@ -107,6 +107,10 @@ class Step:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def behind(self, length: int) -> Step:
+        """The same below a path of so many tokens."""
+        return replace(self, depth=self.depth + length, positions=self.positions + np.int32(length)) if length else self
 
     @property
     def below(self) -> int:
@@ -295,7 +299,7 @@ def count_distinct(sequences: Sequence[Sequence[int]]) -> int:
     arrays = sorted(_key(np.asarray(sequence, dtype=np.int32)) for sequence in sequences)
     tokens = [np.frombuffer(key, dtype=">u4") for key in arrays]
     first = len(tokens[0]) if tokens else 0
-    return first + sum(len(after) - _common_prefix(before, after) for before, after in pairwise(tokens))
+    return first + sum(len(after) - common_prefix(before, after) for before, after in pairwise(tokens))
 
 
 def prefix_order(prompts: Sequence[Any]) -> list[int]:
@@ -311,7 +315,8 @@ def _key(tokens: Tokens) -> bytes:
     return tokens.astype(">u4").tobytes()
 
 
-def _common_prefix(left: NDArray[np.integer], right: NDArray[np.integer]) -> int:
+def common_prefix(left: NDArray[np.integer], right: NDArray[np.integer]) -> int:
+    """How many tokens two sequences have in common at their beginnings."""
     shorter = min(len(left), len(right))
     differs = left[:shorter] != right[:shorter]
     return int(differs.argmax()) if differs.any() else shorter
@@ -326,7 +331,7 @@ def _merge(arrays: list[Tokens]) -> tuple[list[Node], list[int]]:
     before: int | None = None
     for index in sorted(range(len(arrays)), key=keys.__getitem__):
         array = arrays[index]
-        shared = 0 if before is None else _common_prefix(arrays[before], array)
+        shared = 0 if before is None else common_prefix(arrays[before], array)
         while stops[path[-1]] > shared:
             node = path.pop()
             if starts[node] < shared:

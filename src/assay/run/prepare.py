@@ -112,6 +112,8 @@ def prepare(
         has_prompts = earlier is not None and earlier.docs is not None
         about = None if earlier is None else earlier.model
         plan = make_plan(config, None if has_prompts else lm, manager, about=about, ready=ready)
+    if lm is not None and any(each.task.converses for each in plan.tasks.values()):
+        lm.expect_conversations()
     if lm is not None and not config.offline:
         check_needs(plan, lm, store)
     notes: list[str] = []

@@ -52,6 +52,8 @@ class Task(TaskScores):
     OUTPUT_TYPE: ClassVar[str] = ""
     """One of `OUTPUT_TYPES`; a name of your own where the class builds its requests and scores them itself."""
     NEEDS_CONTEXT: ClassVar[bool] = True
+    converses: ClassVar[bool] = False
+    """Whether its later requests extend the earlier ones."""
     acts: ClassVar[bool] = False
     """Whether its rounds wait for tools or for other models, so that docs go on side by side and not round by round."""
     roles: tuple[str, ...] = ()

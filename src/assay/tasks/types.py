@@ -229,6 +229,8 @@ class ConversationTask(GenerateTask):
         shots question|answer‖turn
     """
 
+    converses: ClassVar[bool] = True
+
     def __init__(self, config: TaskConfig, *, data_dir: str | Path | None = None, name: str | None = None) -> None:
         if config.output_type != "generate_until":
             raise ConfigError(

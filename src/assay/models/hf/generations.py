@@ -20,6 +20,7 @@ from assay.instance import Response
 from assay.models.generation import GenerationSettings, draw_seed, room_for_prompt
 from assay.models.hf.budget import bytes_per_token, free_memory
 from assay.models.hf.engine import HFEngine
+from assay.models.hf.kept_prompts import KeptPrompts
 from assay.models.hf.linear import LinearMode, linear_mode
 from assay.models.hf.row import Place, Prompt, choose_tokens
 from assay.models.hf.rows import RowGenerator
@@ -178,6 +179,8 @@ class Generations:
         self.think_end_token = think_end_token
         self.thoughts = None if think_end_token is not None else thoughts
         self.seed = seed
+        self.kept: KeptPrompts | None = None
+        """Of conversations, where requests extend earlier ones."""
         self.eos, self.eos_text = _end_tokens(engine.model, engine.encoder)
         self._config = _generation_config(engine.model)
         self._pads: bool | None = None
@@ -185,6 +188,9 @@ class Generations:
         self._batches = False
         """Whether it may be given rows of one length."""
         self._unusual_config = sorted(self._config.keys() & _LEFT_TO_TRANSFORMERS)
+
+    def keep_prompts(self) -> None:
+        self.kept = KeptPrompts(int(0.2 * free_memory(self.engine.model.device)))
 
     def stream(
         self, requests: Sequence[tuple[str, Mapping[str, Any]]], draws: Sequence[int]
@@ -212,6 +218,8 @@ class Generations:
                     yield pending[index], ids
             except Exception as error:  # raised again there, unless memory ran out
                 self.engine.recover(error)
+                if self.kept is not None:
+                    self.kept.clear()
                 self.max_rows = max(1, self.max_rows // 2)
             pending = [place for index, place in enumerate(pending) if index not in answered]
 
@@ -254,7 +262,7 @@ class Generations:
             "cache_bytes": int(0.4 * free_memory(engine.model.device)),
         }
         if engine.runner is not None:
-            return RowGenerator(engine.runner, engine.encoder, **limits)
+            return RowGenerator(engine.runner, engine.encoder, kept=self.kept, **limits)
         assert engine.states is not None
         return StateGenerator(engine.states, engine.encoder, **limits)
 

@@ -196,6 +196,9 @@ class HFLM(StreamingLM):
             )
         return check
 
+    def expect_conversations(self) -> None:
+        self.generations.keep_prompts()
+
     def stream(
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never
     ) -> Iterator[tuple[int, Response]]:

@@ -7,7 +7,7 @@ room, so the passes stay full and no row waits for the slowest of a batch.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 
 from assay.models.hf.attention import kept_dtype
 from assay.models.hf.decoding import Base, DecodePlan, RowSpan, Slots
+from assay.models.hf.kept_prompts import KeptPrompts
 from assay.models.hf.linear import LinearMode, linear_mode
 from assay.models.hf.row import NgramDrafter, Place, Prompt, Row, choose_tokens
 from assay.models.hf.stops import StopWatch
@@ -54,12 +55,14 @@ class RowGenerator:
         max_rows: int,
         cache_bytes: int,
         draft: bool = True,
+        kept: KeptPrompts | None = None,
     ) -> None:
         self.runner = runner
         self.encoder = encoder
         self.tokens_per_pass = tokens_per_pass
         self.max_rows = max_rows
         self.cache_bytes = cache_bytes
+        self.kept = kept
         self.decoded = 0
         """Tokens that went through the model after the prompts, drafts among them."""
         self.passes = 0
@@ -73,11 +76,8 @@ class RowGenerator:
         readers: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for index, prompt in enumerate(prompts):
             readers[prompt.tokens].append(index)
-        tree = PrefixTree(list(readers))
-        ending: dict[int, list[int]] = {tree.ends[i]: indices for i, indices in enumerate(readers.values())}
-        steps = tree.schedule(self.tokens_per_pass)
+        steps = self._steps(readers)
         waiting: deque[_Arrival] = deque()
-        self.runner.path.cut(0)
         exhausted = False
         while True:
             while len(self._rows) < self.max_rows and not (exhausted and not waiting):
@@ -85,7 +85,7 @@ class RowGenerator:
                     step = next(steps, None)
                     exhausted = step is None
                     if step is not None:
-                        waiting.extend(self._compute(tree, step, ending))
+                        waiting.extend(self._compute(*step, prompts))
                 elif self._has_room(prompts[waiting[0].index]):
                     yield from self._admit(waiting.popleft(), prompts)
                 else:
@@ -94,8 +94,24 @@ class RowGenerator:
                 return
             yield from self._advance()
 
-    def _compute(self, tree: PrefixTree, step: Step, ending: dict[int, list[int]]) -> Iterator[_Arrival]:
-        """Run a step of the prompt tree; whoever ends in it can start."""
+    def _steps(
+        self, readers: Mapping[tuple[int, ...], list[int]]
+    ) -> Iterator[tuple[PrefixTree, Step, dict[int, list[int]]]]:
+        """Steps that compute all prompts, with their tree and who ends at which of its nodes: a tree of those that extend
+        nothing, and one for each earlier prompt that some extend."""
+        new = [(None, 0, list(readers))]
+        for base, length, members in self.kept.parts(list(readers)) if self.kept is not None else new:
+            tree = PrefixTree([tokens[length:] for tokens in members])
+            ending = {tree.ends[place]: readers[tokens] for place, tokens in enumerate(members)}
+            self._base = None
+            self.runner.path.become([] if base is None else base.states, length)
+            for step in tree.schedule(self.tokens_per_pass):
+                yield tree, step.behind(length), ending
+
+    def _compute(
+        self, tree: PrefixTree, step: Step, ending: dict[int, list[int]], prompts: Sequence[Prompt]
+    ) -> Iterator[_Arrival]:
+        """Run a step of a prompt tree; whoever ends in it can start."""
         ends = {
             piece.at + piece.length - 1: ending[piece.node]
             for piece in step.pieces
@@ -114,6 +130,9 @@ class RowGenerator:
             base = bases[depth]
             if len(ends[place]) > 1 and len(own) > depth:  # several draws of a prompt that shares little with others
                 base, own = _longer(base, states, own), own[:0]
+            if self.kept is not None:
+                whole = _longer(base, states, own) if len(own) else base
+                self.kept.put(prompts[ends[place][0]].tokens, whole)
             for index in ends[place]:
                 yield _Arrival(index, base, states, own, logits[row])
         self._base = bases.get(step.depth + step.keep)

@@ -148,6 +148,14 @@ class KeptPath:
     def grow(self, tokens: int) -> None:
         self.length += tokens
 
+    def become(self, states: KVCache, length: int) -> None:
+        """The first tokens of another path."""
+        self.length = 0
+        with torch.inference_mode():
+            for layer, (key, value) in enumerate(states):
+                self.write(layer, key[:, :, :length], value[:, :, :length])
+        self.length = length
+
     def copy(self, length: int) -> KVCache:
         """The path down to this depth as it is now, safe from what comes after."""
         if not length:

@@ -1,5 +1,5 @@
-"""A real small model as an agent, through `hf` with tools as text and through llama.cpp's own server with its tool calls:
-killed, resumed, looked at and compared. What it scores is its own affair."""
+"""Real small models as agents, SmolLM2-135M through `hf` with tools as text and Qwen2.5-Coder-1.5B through llama.cpp's own
+server with its tool calls: killed, resumed, looked at and compared. What they score is their own affair."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.real.test_small_chat_model import MODEL
 from tests.run.launching import Launcher
 
 import assay
@@ -35,10 +36,7 @@ agent:
 metric_list: [steps, tokens]
 """
 
-pytestmark = [
-    pytest.mark.wide,
-    pytest.mark.skipif(not SMALL.is_dir(), reason="`assay fetch --model smollm2-135m` was not run"),
-]
+pytestmark = pytest.mark.wide
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +49,9 @@ def launcher() -> Iterator[Launcher]:
 @pytest.fixture
 def server() -> Iterator[str]:
     pytest.importorskip("xllamacpp")
-    script = Path(__file__).parents[1] / "real" / "serve.py"
-    (file,) = SMALL.glob("*.gguf")
+    script = Path(__file__).with_name("serve.py")
     with subprocess.Popen(
-        [sys.executable, str(script), str(file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, str(script), str(MODEL)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip() + "/v1"
@@ -119,6 +116,7 @@ def same_after_kills(launcher: Launcher, tmp_path: Path, model: list[str], text:
     return whole
 
 
+@pytest.mark.skipif(not SMALL.is_dir(), reason="`assay fetch --model smollm2-135m` was not run")
 def test_through_hf_with_tools_as_text(launcher: Launcher, tmp_path: Path) -> None:
     model = ["--model", "hf", "--model_args", "pretrained=smollm2-135m,dtype=float32", "--device", "cpu"]
     whole = same_after_kills(launcher, tmp_path, model, TASK + "tool_protocol: text\n")
@@ -142,7 +140,9 @@ def requests_of(trajectory: dict[str, Any]) -> Iterator[tuple[Message, ...]]:
             yield tuple(said[:place])
 
 
+@pytest.mark.skipif(not MODEL.is_file(), reason=f"the model is not at {MODEL}; `make test-real` fetches it")
 def test_through_a_server_with_its_own_tool_calls(launcher: Launcher, server: str, tmp_path: Path) -> None:
-    arguments = f"base_url={server},model=smollm2,num_concurrent=1"
-    whole = same_after_kills(launcher, tmp_path, ["--model", "local-chat-completions", "--model_args", arguments], TASK)
+    arguments = f"base_url={server},model=qwen,num_concurrent=1"
+    text = TASK.replace("steps, tokens", "steps, !function assay.catalog.demo.agent.checks.solved")
+    whole = same_after_kills(launcher, tmp_path, ["--model", "local-chat-completions", "--model_args", arguments], text)
     assert any(each.get("calls") for each in trajectories(whole))
