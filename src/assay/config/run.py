@@ -292,6 +292,11 @@ class RunConfig(Options):
         flag=CommandFlag(section=_SAFETY, decides=True),
     )
 
+    extend: str | None = option(
+        None,
+        "Take the answers of this run, and continue those that were cut off with the larger limit of this one.",
+        flag=CommandFlag(metavar="RUN", section=_STORED, decides=True),
+    )
     branch: str | None = option(
         None,
         "Go on from trajectories of agents that this run stored, with another model, prompt or tool result.",
@@ -442,6 +447,8 @@ class RunConfig(Options):
             )
         if self.limit is not None and self.samples is not None:
             raise ConfigError("limit and samples cannot be combined", hint="Leave one of them out.")
+        if self.extend is not None and (self.fresh or self.branch is not None):
+            raise ConfigError("extend cannot be combined with fresh or branch", hint="Leave one of them out.")
         if self.branch is None and (self.at is not None or self.replace):
             raise ConfigError("at and replace are about the trajectories of a run", hint="Name it with --branch RUN.")
         if self.branch is not None and self.at is None and "tool_result" not in self.replace:
@@ -497,6 +504,7 @@ class RunKwargs(TypedDict, total=False):
     sandbox: SandboxKind
     allow_network: bool
     replay_outside: bool
+    extend: str | None
     branch: str | None
     at: int | Literal["first_error", "each"] | None
     replace: Mapping[str, str] | Sequence[str]

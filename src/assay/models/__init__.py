@@ -6,7 +6,7 @@ from assay.models.arguments import check_arguments
 from assay.models.base import LM, ChatRenderer, Stop, StreamingLM, never, to_response
 from assay.models.catalog import CATALOG, PulledModel, pulled
 from assay.models.catalog import resolve as model_path
-from assay.models.generation import DEFAULT_TOKS, LENGTH_NAMES, GenerationSettings
+from assay.models.generation import DEFAULT_TOKS, LENGTH_NAMES, GenerationSettings, cut_at_stop
 from assay.models.identity import (
     TIMES_AT_FIRST,
     Identity,
@@ -52,6 +52,7 @@ __all__ = [
     "class_fingerprint",
     "count_distinct",
     "count_parameters",
+    "cut_at_stop",
     "difference",
     "load_model",
     "load_when_asked",

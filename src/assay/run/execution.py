@@ -16,6 +16,7 @@ from assay.results import RunDirectory, RunResult
 from assay.run.answerers import ModelAnswerer, ModelStore
 from assay.run.branching import Branch
 from assay.run.doc_work import DocWork
+from assay.run.extending import ExtendingAnswerer
 from assay.run.journal import Journal, describe_model
 from assay.run.pipeline import answer_all, run_pipeline
 from assay.run.prepare import Earlier, cost_limit, is_known, model_for, model_name, prepare, ready_model
@@ -88,13 +89,14 @@ def execute(
                 shuffle=config.shuffle,
                 **shared,
             )
+            asked = answerer if config.extend is None else ExtendingAnswerer.open(config.extend, answerer, lm)
             roles = Roles(config, store, run, load=model_for, stack=stack, limit=lm.cost_limit, **shared)
             progress.stage("asking")
             observer = RunObserver(lm, journal, progress)
             tools = ToolAnswerer(store, lm.fingerprint(), run=run, replay_outside=config.replay_outside)
             others = {"tool": tools.answer, **dict.fromkeys(config.roles, roles.answer_round)}
             result = run_pipeline(
-                plan, answerer, config, journal, observer=observer, answer_roles=roles.answer, others=others
+                plan, asked, config, journal, observer=observer, answer_roles=roles.answer, others=others
             )
             store.flush()
             answers_from = "; ".join(filter(None, [own.summary(journal.counts), *roles.summaries(), tools.summary()]))

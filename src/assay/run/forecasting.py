@@ -14,6 +14,7 @@ from assay.request_types import REQUEST_TYPES
 from assay.run.answerers import WINDOW_REQUESTS, AnswerKeys, is_sampled, stream_answers
 from assay.run.branching import Branch
 from assay.run.doc_work import DocWork
+from assay.run.extending import ExtendingAnswerer
 from assay.run.pipeline import answer_all
 from assay.run.prepare import prepare, ready_model
 from assay.run.progress import Progress, Quiet
@@ -80,7 +81,7 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
         progress.stage("building requests")
         counter = _Counter(lm)
         answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), prepared.store, counter, list(plan.tasks))
-        answer_all(plan, answerer)
+        answer_all(plan, answerer if config.extend is None else ExtendingAnswerer.open(config.extend, answerer, lm))
         info = lm.info()
         seconds = counter.seconds() if model is None and info.computes_here else None
     prices = info.prices
