@@ -129,7 +129,9 @@ def floor_scores(planned: PlannedTask, floor: str, collector: Collector, config:
     return {
         key: score
         for key, score in task_scores(collector, config.bootstrap_iters).items()
-        if score.estimate.value is not None and (not is_choice or is_decided_by_choice(key.metric))
+        if score.estimate.value is not None
+        and (not is_choice or is_decided_by_choice(key.metric))
+        and (not planned.task.acts or score.higher_is_better is not False)  # steps and tokens are no ability
     }
 
 

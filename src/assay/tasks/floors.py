@@ -13,24 +13,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from assay.errors import AssayError, ConfigError, did_you_mean
 from assay.instance import Doc, Instance, Response
 from assay.metrics import METRICS
 from assay.registry import Registry
 from assay.request_types import LABEL_LOGPROBS, OUTPUT_TYPES
+from assay.tasks.agent_floors import EDIT, Script, play
 from assay.tasks.base import Task
 from assay.tasks.prompt import DocRequests, RequestOptions
 from assay.tasks.questions import NO_GOLD, derive_question, gold_index
 from assay.tasks.styled import StyledField, apply_variant
 
+if TYPE_CHECKING:
+    from assay.tasks.agent import AgentTask
+
 BLIND, SHUFFLED, NO_CONTEXT = "blind", "shuffled", "no_context"
 ASKED_FLOORS = {BLIND: "blind", SHUFFLED: "choice_order", NO_CONTEXT: "no_context"}
 """Floors that are asked of the model, and the perturbation of the task that each asks. All but `blind` are made by name only."""
-Kind = Literal["choices", "texts", "programs", "judged"]
+Kind = Literal["choices", "texts", "programs", "judged", "agents"]
 Rule = Callable[[DocRequests], Any]
-"""The place of the choice that is taken, or the text that is written."""
+"""The place of the choice that is taken, the text that is written, or the script that an agent follows."""
 Docs = Callable[[], Iterable[DocRequests]]
 
 
@@ -44,6 +48,8 @@ class Floor:
     """From all docs of the task, because some rules know which answer is right most often; None where there is no such rule."""
     by_default: bool = True
     """Whether `--floors` alone includes it."""
+    script: Script | None = None
+    """What an agent of no ability does; it uses the task's own tools."""
 
 
 FLOORS: Registry[Floor] = Registry("floor", group="assay.floors")
@@ -147,6 +153,10 @@ def _each(rule: Rule) -> Callable[[Docs], Rule]:
     return lambda docs: rule
 
 
+def _acting(about: str, script: Script) -> Floor:
+    return Floor(about, "agents", _always(script), by_default=False, script=script)
+
+
 REFUSAL = "I'm sorry, but I can't help with that."
 NON_ANSWER = (
     "This is an excellent and important question that touches on several interrelated considerations. To approach it properly, one "
@@ -201,6 +211,9 @@ for _name, _floor in {
         _each(lambda doc: INJECTIONS[doc.doc_id % len(INJECTIONS)]),
         by_default=False,
     ),
+    "does_nothing": _acting("an agent that never acts", Script(submits=False)),
+    "submits_at_once": _acting("an agent that submits at once", Script()),
+    "edits_tests": _acting("an agent that edits the tests that it sees", Script((("bash", {"command": EDIT}),))),
 }.items():
     FLOORS.add(_name, _floor)
 
@@ -213,6 +226,8 @@ def kind_of(task: Task) -> Kind | None:
         return None
     if output.is_choice:
         return "choices" if config.process_results is None else None
+    if config.agent is not None:
+        return "agents"
     if not output.requests.is_text:
         return None
     return "judged" if task.scorer.roles else "programs" if config.unsafe_code else "texts"
@@ -222,6 +237,7 @@ def floors_of(task: Task, chosen: Sequence[str]) -> dict[str, Floor]:
     """The floors of a task that need no model, of those that were chosen; `default` stands for all that cost nothing."""
     kind = kind_of(task)
     rows = {name: FLOORS[name] for name in FLOORS if FLOORS[name].of == kind}
+    rows = {name: row for name, row in rows.items() if row.script is None or row.script.fits(cast("AgentTask", task))}
     return {name: row for name, row in rows.items() if name in chosen or (row.by_default and "default" in chosen)}
 
 
@@ -277,7 +293,7 @@ def answered_by(
     own = copy.copy(task)
     # Shots and templates are for models; what the rules read is the doc's own question.
     bare = replace(
-        options, only=doc_ids, num_fewshot=0, system_instruction=None, apply_chat_template=False, chat_template=None
+        options, only=doc_ids, num_fewshot=0, system_instruction=None, apply_chat_template=task.acts, chat_template=None
     )
     own.config = task.config.override(num_fewshot=0)
     rule = floor.rule_for(lambda: own.iter_requests(bare))
@@ -286,7 +302,7 @@ def answered_by(
         walk = own.iter_requests(bare) if rule is not None else iter(())
         while docs := list(islice(walk, _AT_ONCE)):
             for doc in docs:
-                _answer(doc, rule(doc) if rule is not None else None)
+                _answer(own, doc, rule(doc) if rule is not None else None)
             yield docs
 
     return own, batches()
@@ -295,7 +311,10 @@ def answered_by(
 _AT_ONCE = 512
 
 
-def _answer(doc: DocRequests, answer: Any) -> None:
+def _answer(task: Task, doc: DocRequests, answer: Any) -> None:
+    if isinstance(answer, Script):
+        play(cast("AgentTask", task), doc, answer)
+        return
     for place, instance in enumerate(doc.instances):
         given = _as_response(instance, place, answer)
         instance.resps = [given] * instance.repeats
