@@ -134,8 +134,8 @@ def policy(plans: dict[str, list[Steps]]) -> Any:
 @pytest.mark.parametrize("category", CATEGORIES)
 @pytest.mark.parametrize("plan", PLANS)
 def test_verdicts_are_those_of_the_packages_checker(plan: Any, category: str, tmp_path: Path) -> None:
-    docs = {doc["question"]: doc for doc in bfcl.docs(category)["test"][:DOCS]}
-    plans = {question: plan(doc) for question, doc in docs.items()}
+    docs = bfcl.docs(category)["test"][:DOCS]
+    plans = {doc["question"]: plan(doc) for doc in docs}
     result = assay.evaluate(
         model=Scripted(policy(plans), plan.__name__),
         tasks=[f"bfcl_multi_turn_{category}"],
@@ -146,8 +146,8 @@ def test_verdicts_are_those_of_the_packages_checker(plan: Any, category: str, tm
     ).tasks[f"bfcl_multi_turn_{category}"]
     assert result.health.failed == 0
     (file,) = (tmp_path / "run" / "samples").iterdir()
-    verdicts = {json.loads(row["doc"])["question"]: row["metric:valid"] for row in read_samples(file)}
-    assert verdicts == {question: theirs(doc, plans[question]) for question, doc in docs.items()}
+    verdicts = {json.loads(row["doc"])["id"]: row["metric:valid"] for row in read_samples(file)}
+    assert verdicts == {doc["id"]: theirs(doc, plans[doc["question"]]) for doc in docs}
     assert plan is not right or set(verdicts.values()) == {1.0}
     assert plan is not silent or set(verdicts.values()) == {0.0}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -335,6 +336,52 @@ def test_a_link_out_of_the_task_is_refused(tmp_path: Path) -> None:
     (folder / "tests" / "secret.txt").symlink_to("/etc/passwd")
     with pytest.raises(AssayError, match="link to somewhere else"):
         run(tmp_path / "tasks", SOLVE, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["task.toml", "instruction.md", "environment/Dockerfile"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "bytes"])
+def test_files_that_are_not_the_tasks_own_texts_are_refused(name: str, kind: str, tmp_path: Path) -> None:
+    folder = harbor_dir(tmp_path / "tasks")
+    (folder / name).unlink()
+    if kind == "link":
+        (folder / name).symlink_to("/etc/passwd")
+    elif kind == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(AssayError, match=r"sum|no directory with task.toml"):
+        harbor.docs(str(tmp_path / "tasks"))
+
+
+TYPES = ("true", "-1", "1e308", '"text"', "[]", "[[1]]", "{}", "{a = 1}", "1979-05-27")
+
+
+@pytest.mark.parametrize("wrong", TYPES)
+@pytest.mark.parametrize(
+    "key",
+    [
+        "task",
+        "environment",
+        "verifier",
+        "agent",
+        "steps",
+        *(f"environment.{each}" for each in ("docker_image", "workdir", "os", "env", "network_mode", "mcp_servers")),
+        *(f"verifier.{each}" for each in ("timeout_sec", "env", "environment_mode")),
+        "task.name",
+        "agent.user",
+    ],
+)
+def test_wrong_types_are_a_task_that_is_refused_with_the_reason_or_one_that_runs(
+    key: str, wrong: str, tmp_path: Path
+) -> None:
+    folder = harbor_dir(tmp_path / "tasks", **{"task.toml": f"{key} = {wrong}\n"})
+    said, docs = "", []
+    try:
+        docs = harbor.docs(str(tmp_path / "tasks"))["test"]
+    except AssayError as error:
+        said = str(error)
+    assert docs or str(folder) in said
+    assert all(isinstance(doc["id"], str) and harbor.workspace(doc).check is not None for doc in docs)
 
 
 def test_no_directory_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:

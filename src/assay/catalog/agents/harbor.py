@@ -65,6 +65,9 @@ def docs(path: str = "", only: str = "", **_: Any) -> dict[str, list[dict[str, A
         except (Unfit, OSError, ValueError, yaml.YAMLError) as error:
             unfit.append(f"{folder}: {error}")
             continue
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+            unfit.append(f"{folder}: its files are damaged: {type(error).__name__}: {error}")
+            continue
         if not (only == "sandbox" and json.loads(made["workspace"])["image"]):
             found.append(made)
     if unfit and not only:
@@ -130,7 +133,7 @@ def _unpacked(files: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def harbor_task(folder: Path) -> tuple[str, str, Workspace]:
-    config = tomllib.loads((folder / "task.toml").read_text(encoding="utf-8"))
+    config = tomllib.loads(_read(folder, "task.toml"))
     about, verifier = dict(config.get("environment", {})), dict(config.get("verifier", {}))
     if reason := _unfit_harbor(folder, config, about, verifier):
         raise Unfit(reason)
@@ -147,7 +150,7 @@ def harbor_task(folder: Path) -> tuple[str, str, Workspace]:
     )
     offline = about.get("network_mode", "public") == "no-network" or about.get("allow_internet") is False
     name = str(config.get("task", {}).get("name") or folder.name)
-    instruction = without_canary((folder / "instruction.md").read_text(encoding="utf-8"))
+    instruction = without_canary(_read(folder, "instruction.md"))
     return name, instruction, _workspace(folder / "environment", named, made, reason, check, tests, offline=offline)
 
 
@@ -173,16 +176,17 @@ def _unfit_harbor(folder: Path, config: Any, about: Mapping[str, Any], verifier:
 
 
 def terminal_bench_task(folder: Path) -> tuple[str, str, Workspace]:
-    config = yaml.safe_load((folder / "task.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load(_read(folder, "task.yaml"))
     if config.get("parser_name", "pytest") != "pytest":
         raise Unfit(f"its verdict is read by {config['parser_name']}, only pytest's is known")
     if config.get("run_tests_in_same_shell"):
         raise Unfit("its tests run in the agent's own shell")
-    compose = folder / "docker-compose.yaml"
-    services = yaml.safe_load(compose.read_text(encoding="utf-8")).get("services", {}) if compose.is_file() else {"": 0}
-    if len(services) != 1:
+    compose = (
+        yaml.safe_load(_read(folder, "docker-compose.yaml")) if (folder / "docker-compose.yaml").exists() else None
+    )
+    if compose is not None and len(compose["services"]) != 1:
         raise Unfit("it has several containers")
-    tests = _files(folder / "tests") | {"run-tests.sh": (folder / "run-tests.sh").read_bytes()}
+    tests = _files(folder / "tests") | {"run-tests.sh": _read(folder, "run-tests.sh").encode()}
     made = environment(folder, None, None)
     check = SandboxCheck(
         f"export TEST_DIR=/tests; bash /tests/run-tests.sh 2>&1 | tee {PRINTED}",
@@ -231,7 +235,7 @@ def environment(folder: Path, named: str | None, workdir: str | None) -> Environ
     place, reason = "/", f"it names the image {named}" if named else ""
     files: dict[str, bytes] = {}
     dockerfile = folder / "Dockerfile"
-    for word, rest in _instructions(_text(dockerfile.read_bytes())) if dockerfile.is_file() and not named else ():
+    for word, rest in _instructions(_read(folder, "Dockerfile")) if dockerfile.exists() and not named else ():
         if word == "WORKDIR":
             place = rest if rest.startswith("/") else f"{place.rstrip('/')}/{rest}"
         elif word == "FROM" and _PLAIN.fullmatch(rest):
@@ -281,6 +285,18 @@ def _copied(folder: Path, rest: str, place: str) -> dict[str, bytes] | None:
             if path != "Dockerfile" or source not in (".", "./"):
                 found["/".join(part for part in (below, path) if part)] = content
     return found
+
+
+def _read(folder: Path, name: str) -> str:
+    """The text of a file of the task, which is a plain one, and its own."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise Unfit(f"{path} is a link to somewhere else")
+    if not path.is_file() or path.stat().st_size > MOST_BYTES:
+        raise Unfit(
+            f"{path} is no plain file of at most {MOST_BYTES:,} bytes" if path.exists() else f"it has no {name}"
+        )
+    return path.read_text(encoding="utf-8")
 
 
 def _files(folder: Path) -> dict[str, bytes]:
