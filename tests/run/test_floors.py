@@ -218,3 +218,21 @@ def test_a_dry_run_says_what_each_floor_costs(tmp_path: Path, capsys: pytest.Cap
     assert set(tokens) == {"letters", "letters:blind", "letters:choice_order", "letters:no_context"}
     assert 0 < tokens["letters:no_context"] < tokens["letters:blind"] < tokens["letters"]
     assert sum(tokens.values()) == expected["distinct_tokens"]
+
+
+def test_a_dry_run_says_which_floors_are_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    flags = [
+        "--model",
+        "dummy",
+        "--role",
+        "judge=dummy",
+        "--tasks",
+        "demo_open",
+        "--apply_chat_template",
+        "--limit",
+        "3",
+    ]
+    flags += ["--store", str(tmp_path / "store.db"), "--dry_run", "--floors", "default,injection"]
+    expected = json.loads(command(capsys, "run", *flags, "--json").out)
+    assert expected["judged"] == {"demo_open": ["injection"]}
+    assert "of 3 answers, and of the floors injection" in command(capsys, "run", *flags).out

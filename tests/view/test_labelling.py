@@ -111,6 +111,9 @@ def test_gold_answers_are_checked_blind_to_what_models_answered(published: Path,
     run = RunDirectory.open(published / "run")
     items = draw_gold_items(run, 10, ["sums:mc"])
     assert [item.doc_hash for item in items] == [item.doc_hash for item in draw_gold_items(run, 10, ["sums:mc"])]
+    assert draw_gold_items(run, 10, ["sums:mc"], {items[0].doc_hash: 0.5})
+    with pytest.raises(ConfigError, match="none of the docs"):
+        draw_gold_items(run, 10, ["sums:mc"], {"0" * 16: 0.5})
     assert [item.weight for item in items] == [pytest.approx(3.0)] * 10
     book = LabelBook(tmp_path / "gold.jsonl", items)
     browser = client(book)

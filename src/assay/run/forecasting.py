@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assay.config import RunConfig
 from assay.instance import Instance, context_text, is_chat
@@ -19,6 +19,7 @@ from assay.run.pipeline import answer_all
 from assay.run.prepare import prepare, ready_model
 from assay.run.progress import Progress, Quiet
 from assay.store import ResponseStore, request_digest
+from assay.tasks import floors_of
 
 BYTES_PER_TOKEN = 4
 """For models that do not say how they tokenise."""
@@ -48,6 +49,8 @@ class Forecast:
     """Whether the model's own tokenizer counted."""
     seconds: float | None
     cost: float | None
+    judged: dict[str, list[str]] = field(default_factory=dict)
+    """Tasks whose answers are judged, which is not counted, and the floors that are judged beside them."""
 
     @property
     def requests(self) -> int:
@@ -86,7 +89,11 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
         seconds = counter.seconds() if model is None and info.computes_here else None
     prices = info.prices
     cost = None if prices is None else (counter.prompt * prices[0] + counter.generated * prices[1]) / 1e6
-    return Forecast(answerer.tasks, counter.prompt, counter.distinct, counter.generated, counter.exact, seconds, cost)
+    judged = {
+        name: [*floors_of(each.task, config.floors)] for name, each in plan.tasks.items() if each.task.scorer.roles
+    }
+    sent = counter.prompt, counter.distinct, counter.generated, counter.exact
+    return Forecast(answerer.tasks, *sent, seconds, cost, {} if config.predict_only else judged)
 
 
 class ForecastAnswerer:

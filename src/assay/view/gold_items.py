@@ -116,6 +116,11 @@ def draw_gold_items(
         planned.task.eval_docs = docs[name]
     if not found:
         raise ConfigError(f"{run.path} has no docs to check", hint="Name a run that stored its samples.")
+    if chances and chances.keys().isdisjoint(found):
+        raise ConfigError(
+            f"none of the docs of {run.path} has a chance of its own",
+            hint="`assay rank RUNS --suspects_docs FILE` writes them, by the docs of runs that stored their samples.",
+        )
     # Half of the draw is even, so that no doc stands for more than twice as many as in an even draw.
     given = sum(chance for chance, _, _ in found.values())
     found = {digest: (chance / given + 1 / len(found), name, at) for digest, (chance, name, at) in found.items()}
