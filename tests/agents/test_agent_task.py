@@ -122,6 +122,71 @@ def test_a_function_of_one_trajectory_is_not_said_to_be_called_with_all_draws(tm
     assert "of_all" in told[0]
 
 
+def test_a_call_stays_as_it_was_made_whatever_the_tool_does_with_it(tmp_path: Path) -> None:
+    """In what is stored, and in what the model sees of it."""
+    seen: list[str] = []
+    code = """
+class Post:
+    def __init__(self):
+        self.tags = []
+
+    def write(self, tags, more):
+        self.tags = tags
+        more["x"] = [1]
+        return "written"
+
+    def tag(self, name: str) -> str:
+        self.tags.append(name)
+        return "tagged"
+
+def as_made(trajectory):
+    return trajectory.calls[0]["arguments"] == {"tags": ["a"], "more": {}}
+"""
+
+    def policy(messages: Any, draw: int) -> Any:
+        seen.append(str(messages[1].tool_calls) if len(messages) > 1 else "")
+        calls = [("write", {"tags": ["a"], "more": {}}), ("tag", {"name": "b"}), ("submit", {"answer": "x"})]
+        return calls[results(messages)]
+
+    text = TASK.replace("tools.Library", "tools.Post").replace("  - end_state: !function tools.looked\n", "")
+    task = write_task(tmp_path, text + "  - !function tools.as_made\n", DOCS[:1], tools=code)
+    assert values(run(task, Scripted(policy), tmp_path), "as_made") == 1.0
+    assert seen[1] == seen[2]
+
+
+def test_a_tool_that_changes_its_doc_changes_it_for_its_own_trajectory_alone(tmp_path: Path) -> None:
+    code = """
+class Box:
+    def __init__(self, doc):
+        self._left = doc["items"]
+
+    def take(self) -> str:
+        return self._left.pop()
+
+def peek(doc) -> str:
+    doc["items"].clear()
+    return "nothing"
+
+def whole(trajectory):
+    return trajectory.doc["items"] == ["a", "b"]
+"""
+
+    def policy(messages: Any, draw: int) -> Any:
+        n = results(messages)
+        return [("take", {}), ("peek", {}), ("take", {}), ("submit", {"answer": last_result(messages)})][n]
+
+    text = TASK.replace("[!function tools.Library]", "[!function tools.Box, !function tools.peek]").replace(
+        "  - end_state: !function tools.looked\n", "  - !function tools.whole\n"
+    )
+    docs = [{"book": "Emma", "author": "a", "items": ["a", "b"]}]
+    result = run(write_task(tmp_path, text, docs, tools=code), Scripted(policy), tmp_path, repeats=3)
+    assert (values(result, "exact_match"), values(result, "whole"), result.tasks["lookup"].health.failed) == (
+        1.0,
+        1.0,
+        0,
+    )
+
+
 def test_steps_are_limited_and_that_is_counted_and_bounded(tmp_path: Path) -> None:
     def endless(messages: Any, draw: int) -> Any:
         return "find", {"title": f"Emma {results(messages)}"}

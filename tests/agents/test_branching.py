@@ -386,6 +386,21 @@ def test_each_step_in_turn_tells_where_it_was_decided(tmp_path: Path) -> None:
     assert "decided in steps 1 to 2" in findings(found).to_text()
 
 
+def test_steps_stand_in_their_order_behind_their_metric(tmp_path: Path) -> None:
+    """Also where later docs have more of them."""
+    task = write_task(tmp_path, TASK % "", [{"n": n} for n in (1, 2, 4)], tools=TOOLS % "str(self.n)")
+    run(task, Scripted(giving_up_late, "late"), tmp_path)
+    scores = branch(task, Scripted(counting, "counts"), tmp_path, at="each").tasks["counting"].scores
+    of_matches = [key.metric for key in scores if "exact_match" in key.metric]
+    assert of_matches == ["exact_match", *(from_step("exact_match", step) for step in range(1, 6))]
+    assert list(scores)[: len(of_matches)] == [MetricKey(name, "none") for name in of_matches]
+
+
+def giving_up_late(messages: Any, draw: int) -> Any:
+    name, arguments = counting(messages, draw)
+    return (name, {"answer": "?"}) if name == "submit" else (name, arguments)
+
+
 def test_where_nothing_decides_no_step_is_named(tmp_path: Path) -> None:
     task = task_in(tmp_path)
     run(task, Scripted(giving_up, "gives up"), tmp_path)

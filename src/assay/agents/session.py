@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import json
@@ -42,7 +43,8 @@ class Session:
         if tool is None:
             return ToolResult(f"There is no tool {name}. Tools: {', '.join(self.tools)}.", is_error=True)
         try:
-            checked = tool.check(arguments)
+            # A tool may hold on to what it is given, and change it later; the call stays as it was made.
+            checked = tool.check(copy.deepcopy(arguments))
             # What it gives may have code of its own too, or no end.
             made: ToolResult = within(tool.seconds, name, lambda: self._result(tool.call(checked)))
         except ToolError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 import threading
@@ -80,6 +81,7 @@ class PythonTools:
     def __post_init__(self) -> None:
         code = self.config.function.load() if isinstance(self.config.function, FunctionRef) else self.config.function
         self.code: Any = code
+        self.doc = copy.deepcopy(self.doc)  # other trajectories have the same doc, whatever becomes of this one's
         if isinstance(code, type):
             self.code = code(self.doc) if _takes_doc(code) else code()
 

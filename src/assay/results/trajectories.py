@@ -213,14 +213,14 @@ def from_step(metric: str, step: int) -> str:
     return f"{metric}(from step {step})"
 
 
-def step_in(name: str, metric: str) -> int | None:
-    """The inverse, for the names made of this metric.
+def metric_and_step(name: str) -> tuple[str, int | None]:
+    """The inverse; names of other metrics have no step.
 
-    >>> step_in(from_step("acc", 3), "acc"), step_in("acc", "acc"), step_in("pass@3(acc)", "acc")
-    (3, None, None)
+    >>> metric_and_step(from_step("acc", 3)), metric_and_step("pass@3(acc)")
+    (('acc', 3), ('pass@3(acc)', None))
     """
-    found = re.fullmatch(r"\(from step (\d+)\)", name.removeprefix(metric)) if name.startswith(metric) else None
-    return None if found is None else int(found[1])
+    found = re.fullmatch(r"(.*)\(from step (\d+)\)", name, re.DOTALL)
+    return (name, None) if found is None else (found[1], int(found[2]))
 
 
 def is_folded(instance: Instance) -> bool:

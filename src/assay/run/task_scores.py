@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.config import MetricConfig
 from assay.errors import ScoringError
 from assay.request_types import OUTPUT_TYPES
-from assay.results import DocIds, MetricKey, Score
+from assay.results import DocIds, MetricKey, Score, metric_and_step
 from assay.run.collect import Collector
 from assay.scoring import (
     aggregation_of,
@@ -27,8 +29,8 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
     keys = np.asarray(collector.keys)
     clusters = None if collector.clusters is None else np.asarray(collector.clusters)
     scores: dict[MetricKey, Score] = {}
-    for key, unordered in collector.columns.items():
-        column = unordered.in_doc_order()
+    for key in in_order(collector.columns):
+        column = collector.columns[key].in_doc_order()
         at = places_of(column.doc_ids, collector.doc_ids)
         try:
             scores[key] = estimate(
@@ -49,6 +51,17 @@ def task_scores(collector: Collector, bootstrap_iters: int) -> dict[MetricKey, S
                 scores[key], column, keys[at], None if clusters is None else clusters[at], bootstrap_iters
             )
     return scores | without_values(collector)
+
+
+def in_order(keys: Iterable[MetricKey]) -> list[MetricKey]:
+    """As they were met, but a metric from several steps stands behind the metric, step by step."""
+    met = {key: place for place, key in enumerate(keys)}
+
+    def place(key: MetricKey) -> tuple[int, int]:
+        metric, step = metric_and_step(key.metric)
+        return met.get(MetricKey(metric, key.filter), met[key]), step or 0
+
+    return sorted(met, key=place)
 
 
 def without_values(collector: Collector) -> dict[MetricKey, Score]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from assay.finished import DocColumn, Run
-from assay.results import MetricKey, step_in
+from assay.results import MetricKey, metric_and_step
 from assay.stats import Estimate, ends, mean_estimate, paired_difference, unit_index, unit_keys
 
 
@@ -37,12 +37,12 @@ class StepSuccess:
 def success_by_step(run: Run, task: str, key: MetricKey) -> tuple[StepSuccess, ...]:
     """Empty where the run is no branch at each step. All intervals hold together (Bonferroni), those of the successes and those
     of the differences: trajectories share docs and first steps, and this holds for any dependence."""
-    found = {
-        step_in(other.metric, key.metric): column
-        for other, column in run.columns(task).items()
-        if other.filter == key.filter
-    }
-    return tell_apart({step: found[step].scored() for step in sorted(step for step in found if step is not None)})
+    found: dict[int, DocColumn] = {}
+    for other, column in run.columns(task).items():
+        metric, step = metric_and_step(other.metric)
+        if step is not None and (metric, other.filter) == (key.metric, key.filter):
+            found[step] = column
+    return tell_apart({step: found[step].scored() for step in sorted(found)})
 
 
 def tell_apart(columns: Mapping[int, DocColumn]) -> tuple[StepSuccess, ...]:
