@@ -236,3 +236,15 @@ def test_a_dry_run_says_which_floors_are_judged(capsys: pytest.CaptureFixture[st
     expected = json.loads(command(capsys, "run", *flags, "--json").out)
     assert expected["judged"] == {"demo_open": ["injection"]}
     assert "of 3 answers, and of the floors injection" in command(capsys, "run", *flags).out
+
+
+def test_validating_the_data_of_a_named_task_shows_its_highest_floor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_task(tmp_path, CHOICES, name="cloze", **CLOZE)
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    flags = ["--data", "--include_path", tmp_path]
+    assert "cloze acc,none: longest 0.67, chance 0.50" in command(capsys, "validate", "cloze", *flags).out
+    rows = json.loads(command(capsys, "validate", "letters", "cloze", *flags, "--json").out)["data"]["floors"]
+    assert {(row["task"], row["metric"], row["highest"]) for row in rows} >= {("cloze", "acc", "longest")}
+    assert json.loads(command(capsys, "validate", *flags, "--json").out)["data"]["floors"] == [], "of all tasks, none"

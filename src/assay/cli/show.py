@@ -12,6 +12,7 @@ import click
 import assay
 from assay.cli.emit import Outputs, emit
 from assay.cli.output import echo_as_is, echo_json
+from assay.cli.task_data import measure_floors, require_trust
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.terminal_text import one_line
 
@@ -85,7 +86,7 @@ def command(
         raise click.UsageError("name a task or group, or a schema with --schema.")
     manager = open_manager()
     if doc is not None:
-        _require_trust(manager.resolve(name))
+        require_trust(manager.resolve(name))
         loaded = manager.load(name, data_dir)
         for task in loaded.tasks.values():
             show_doc(task, doc, num_fewshot=num_fewshot, chat=apply_chat_template, tokens=tokens, as_json=as_json)
@@ -104,21 +105,11 @@ def command(
 
 
 def _show_floors(names: str, manager: TaskManager, limit: int | None, data_dir: str | None, *, as_json: bool) -> None:
-    """Programs of floors are ours; they run in the sandbox all the same."""
-    from assay.analyses.floors import findings, measure
-    from assay.config import RunConfig
+    from assay.analyses.floors import findings
 
-    config = RunConfig(
-        tasks=[*names.split(",")],
-        floors=["default"],
-        limit=limit,
-        data_dir=data_dir,
-        confirm_run_unsafe_code=True,
-        num_fewshot=0,
+    emit(
+        findings(measure_floors(names.split(","), manager, data_dir, limit=limit)), Outputs("json" if as_json else None)
     )
-    for each in config.tasks:
-        _require_trust(manager.resolve(each))
-    emit(findings(measure(config, manager)), Outputs("json" if as_json else None))
 
 
 def _print_schema(kind: str) -> None:
@@ -128,19 +119,6 @@ def _print_schema(kind: str) -> None:
 
     written = {"gate": GATE_SCHEMA, "compare": COMPARISON_SCHEMA}
     echo_json(written[kind] if kind in written else file_schema(kind), indent=2)
-
-
-def _require_trust(resolved: Resolved) -> None:
-    from assay.errors import UntrustedCode
-    from assay.tasks import functions_in
-
-    for name, config in resolved.tasks.items():
-        for location, ref in functions_in(config):
-            try:
-                ref.require_trust()
-            except UntrustedCode as error:
-                field = ".".join(map(str, location))
-                raise error.reworded(f"task {name!r}: {field}: {error.message}") from error
 
 
 def _config(name: str, resolved: Resolved) -> TaskConfig | GroupConfig:

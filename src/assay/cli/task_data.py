@@ -1,21 +1,23 @@
-"""`assay validate --data`: which tasks can load their data, found out by listing files, not by loading them."""
+"""`assay validate --data`: which tasks can load their data, found out by listing files; and, of tasks that are named and whose data
+are here, what they reward without any ability."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.cli.fetch import find_all
 from assay.cli.output import echo
-from assay.errors import AssayError
+from assay.errors import AssayError, ScoringError, UnknownName, UntrustedCode
 from assay.terminal_text import hanging, one_line
 
 if TYPE_CHECKING:
+    from assay.analyses.floors import Floors
     from assay.config import TaskConfig
     from assay.data import DatasetNeed
-    from assay.tasks import TaskManager
+    from assay.tasks import Resolved, TaskManager
 
 
 @dataclass
@@ -27,13 +29,19 @@ class DataReport:
     notes: dict[str, list[str]] = field(default_factory=dict)
     """What was taken instead, and the tasks that read it."""
     failures: dict[str, list[str]] = field(default_factory=dict)
+    floors: list[dict[str, Any]] = field(default_factory=list)
+    """What tasks that were named give to a rule, metric by metric."""
 
     def add(self, place: str, tasks: list[str]) -> None:
         self.places.setdefault(place, []).extend(tasks)
 
     def to_dict(self) -> dict[str, Any]:
         counts = {place: len(tasks) for place, tasks in self.places.items()}
-        return {"tasks": counts, "notes": self.notes, "failures": self.failures}
+        return {"tasks": counts, "notes": self.notes, "failures": self.failures, "floors": self.floors}
+
+    @property
+    def at_hand(self) -> list[str]:
+        return [name for place in AT_HAND for name in self.places.get(place, ())]
 
 
 def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) -> DataReport:
@@ -54,6 +62,50 @@ def check_data(manager: TaskManager, names: list[str], data_dir: Path | None) ->
             needs.setdefault(need, []).append(name)
     _look_on_hub(needs, report)
     return report
+
+
+def measure_floors(
+    names: Sequence[str], manager: TaskManager, data_dir: str | Path | None, *, limit: int | None = None
+) -> Floors:
+    """The floors of tasks that need no model. Code of theirs is refused unless it is trusted; programs of floors are ours, and run in
+    the sandbox all the same."""
+    from assay.analyses.floors import measure
+    from assay.config import RunConfig
+
+    config = RunConfig(
+        tasks=[*names],
+        floors=["default"],
+        limit=limit,
+        data_dir=None if data_dir is None else str(data_dir),
+        confirm_run_unsafe_code=True,
+        num_fewshot=0,
+    )
+    for each in config.tasks:
+        require_trust(manager.resolve(each))
+    return measure(config, manager)
+
+
+def add_floors(report: DataReport, manager: TaskManager, data_dir: Path | None) -> None:
+    """Of each task whose data are at hand; one whose code would have to run, or that is only a file, has none here."""
+    for name in report.at_hand:
+        try:
+            report.floors += measure_floors([name], manager, data_dir).to_dict()
+        except (UntrustedCode, UnknownName, ScoringError):
+            continue
+        except AssayError as error:
+            report.failures.setdefault(error.message, []).append(name)
+
+
+def require_trust(resolved: Resolved) -> None:
+    from assay.tasks import functions_in
+
+    for name, config in resolved.tasks.items():
+        for location, ref in functions_in(config):
+            try:
+                ref.require_trust()
+            except UntrustedCode as error:
+                field = ".".join(map(str, location))
+                raise error.reworded(f"task {name!r}: {field}: {error.message}") from error
 
 
 def _look_on_hub(needs: Mapping[DatasetNeed, list[str]], report: DataReport) -> None:
@@ -99,6 +151,7 @@ def _at_hand(config: TaskConfig, data_dir: Path | None) -> str | None:
     return "mirror" if mirror is not None and first.is_relative_to(mirror) else "files"
 
 
+AT_HAND = ("mirror", "files")
 WORDS = {
     "mirror": "in the mirror",
     "files": "in local files",
@@ -118,6 +171,10 @@ def print_data(report: DataReport, *, verbose: bool) -> None:
     for place, words in WORDS.items():
         if found := report.places.get(place):
             echo(f"data of {len(found):,} tasks: {words}")
+    for row in report.floors:
+        value, chance = row["floors"][row["highest"]]["value"], row["chance"]
+        beside = "" if chance is None else f", chance {chance:.2f}"
+        echo(f"{row['task']} {row['metric']},{row['filter']}: {row['highest'].replace('_', ' ')} {value:.2f}{beside}")
 
 
 def _some(tasks: list[str], verbose: bool) -> str:

@@ -17,7 +17,7 @@ import click
 
 from assay.cli.options import resolve_config
 from assay.cli.output import echo, echo_json
-from assay.cli.task_data import check_data, print_data
+from assay.cli.task_data import add_floors, check_data, print_data
 from assay.cli.task_files import OpenManager, TaskFilesCommand, task_files, trusting
 from assay.config import ConfigWarning, task_names_in
 from assay.errors import AssayError, ConfigError, MissingPackage, UntrustedCode
@@ -109,7 +109,8 @@ def command(
     assay validate --lm_eval
     assay validate --model hf --model_args pretrained=my_model
 
-    With --model and no names, only the model is checked. --data lists files without loading them; exit code 3 if data are missing.
+    With --model and no names, only the model is checked. --data lists files without loading them; exit code 3 if data are missing. With names,
+    it also reads the data that are here and shows the highest floor of each metric: what it gives without any ability.
     """
     manager, tally = open_manager(), ValidationTally()
     mirror = Path(data_dir) if data_dir else None
@@ -122,6 +123,8 @@ def command(
         if chosen or model is None:
             _validate(manager, chosen, tally, mirror)
         report = check_data(manager, chosen, mirror) if data else None
+        if report is not None and chosen and not tally.failures:
+            add_floors(report, manager, mirror)
     tally.warnings = _config_warnings(caught)
     if as_json:
         echo_json(tally.to_json(None if report is None else {"data": report.to_dict()}))
