@@ -391,3 +391,5 @@ def test_no_directory_is_an_error_that_says_what_to_type(tmp_path: Path) -> None
         )
     with pytest.raises(AssayError, match=r"no directory with task.toml"):
         run(tmp_path, SOLVE, tmp_path)
+    with pytest.raises(AssayError, match="sandbox, or fit"):
+        run(tmp_path, SOLVE, tmp_path, metadata={"only": "fitt"})

@@ -56,6 +56,8 @@ def docs(path: str = "", only: str = "", **_: Any) -> dict[str, list[dict[str, A
     """Every task below `path`. `only: sandbox` leaves out those that need an image, `only: fit` those that cannot run at all."""
     if not path:
         raise DataError("no tasks: where are their directories?", hint="Say it: --metadata path=DIRECTORY.")
+    if only not in ("", "sandbox", "fit"):
+        raise DataError(f"only: {only!r} is not known", hint="Use sandbox, or fit.")
     folders = sorted(task_folders(Path(path).expanduser()))
     found: list[dict[str, Any]] = []
     unfit: list[str] = []
