@@ -28,6 +28,9 @@ FLAT = {
     "equal grades": lambda: mean_estimate([7.0] * 20),
     "equal grades in clusters": lambda: mean_estimate([7.0] * 20, np.arange(20) // 4),
     "bits per byte of one text, many times": lambda: ratio_estimate(np.full(9, 50.0), np.full(9, 30.0)),
+    "bits per byte that differ by rounding": lambda: ratio_estimate(
+        0.1 * np.arange(2.0, 40.0) / np.log(2), np.arange(2.0, 40.0), may_be_share=False
+    ),
     "equal grades of two tasks": lambda: stratified_estimate(
         [(np.full(9, 7.0), keys(9))] * 2, np.array([0.5, 0.5]), bounded=False
     ),
@@ -49,6 +52,18 @@ def test_what_was_not_seen_to_vary_has_no_interval_and_says_why(name: str) -> No
     assert found.withheld_reason
     assert rescaled(found, 0.9) is None
     assert Estimate.from_dict(found.to_dict()).withheld_reason == found.withheld_reason
+
+
+@pytest.mark.parametrize("n", [3, 7, 24, 500])
+@pytest.mark.parametrize("share", [0.1, 0.3, 1 / 3, 0.7])
+def test_shares_that_differ_by_rounding_are_held_like_equal_ones(share: float, n: int) -> None:
+    sizes = np.arange(2.0, n + 2.0)
+    equal, rounded = mean_estimate([share] * n), ratio_estimate(share * sizes / 3 * 3, sizes)
+    for found in (equal, rounded):
+        assert found.stderr == 0.0
+        assert found.low is not None
+        assert found.high is not None
+        assert found.high - found.low > 0.2 / n
 
 
 @pytest.mark.parametrize(("kappa", "n"), [(0.98, 30), (0.9, 30), (0.9, 100), (0.5, 100)])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.stats.estimate import B_DEFAULT, Clusters, Estimate, Floats, Keys
+from assay.stats.estimate import B_DEFAULT, Clusters, Estimate, Floats, Keys, is_a_point
 from assay.stats.intervals import normal_cdf, t_quantile
 from assay.stats.units import unit_keys
 
@@ -201,4 +201,4 @@ def bootstrap_estimate(
     method = "bootstrap" if len(replicates) >= requested else f"bootstrap, {len(replicates)} replicates"
     estimate = Estimate(value, stderr, float(low), float(high), n, method, level=level, df=df, caution=caution)
     # What every replicate repeats was not seen to vary, which does not mean that it cannot.
-    return estimate.without_interval("no replicate differs") if low == high else estimate
+    return estimate.without_interval("no replicate differs") if is_a_point(float(low), float(high)) else estimate

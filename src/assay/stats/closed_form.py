@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from assay.stats.estimate import Basis, Clusters, Estimate, Floats, Keys
+from assay.stats.estimate import Basis, Clusters, Estimate, Floats, Keys, is_a_point
 from assay.stats.intervals import (
     INTERVAL_METHODS,
     DocEvidence,
@@ -60,7 +60,7 @@ def mean_estimate(
     estimate = ratio_estimate(array, np.broadcast_to(1.0, len(array)), clusters, level=level)
     value = sum(items) / len(items)
     if clusters is None and estimate.stderr is not None:
-        return replace(estimate, value=value, stderr=mean_stderr(items))
+        return replace(estimate, value=value, stderr=mean_stderr(items) if estimate.stderr else 0.0)
     return replace(estimate, value=value)
 
 
@@ -145,7 +145,7 @@ def _student(evidence: DocEvidence, level: float) -> Estimate | None:
         caution = HEAVY_TAIL if far[0] or far[1] else caution
     method = "t" if evidence.clusters is None else "clustered t"
     estimate = Estimate(value, spread.stderr, low, high, evidence.n, method, level=level, df=spread.df, caution=caution)
-    if low == high:  # no value but this one was seen, which does not mean that there is none
+    if is_a_point(low, high):  # no value but this one was seen, which does not mean that there is none
         return estimate.without_interval("all docs have the same value")
     return replace(estimate, skew=spread.skew)
 
@@ -379,7 +379,7 @@ def stratified_estimate(
     else:
         low, high = skewed_interval(value, spread.stderr, spread.df, spread.skew, level)
     estimate = Estimate(value, spread.stderr, low, high, n, "shared docs", level=level, df=spread.df, bounded=bounded)
-    if low == high:
+    if is_a_point(low, high):
         return estimate.without_interval("all docs have the same value")
     return replace(estimate, caution=spread.caution("doc or cluster"))
 

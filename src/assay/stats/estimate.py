@@ -39,6 +39,11 @@ class Basis(Enum):
 RECOMPUTABLE = (Basis.DOCS, Basis.COUNTS)
 
 
+def is_a_point(low: float, high: float) -> bool:
+    """Whether an interval has no width but that of rounding: what did not vary was not seen to vary."""
+    return math.isclose(low, high, rel_tol=1e-12)
+
+
 @dataclass(frozen=True, repr=False)
 class Estimate:
     """A value with its standard error, interval and the method that gave them.

@@ -336,7 +336,13 @@ class DocEvidence:
         """The error of Σa/Σb by the delta method: that of the average of (a − r·b), by units."""
         a, b = self.pair
         total = float(b.sum())
-        return None if total == 0 or len(a) < 2 else spread_of(a - (float(a.sum()) / total) * b, b, self.clusters)
+        if total == 0 or len(a) < 2:
+            return None
+        expected = (float(a.sum()) / total) * b
+        residuals = a - expected
+        if np.abs(residuals).max() <= 1e-12 * np.abs(expected).max():
+            residuals[:] = 0.0  # rounding is no spread
+        return spread_of(residuals, b, self.clusters)
 
     @property
     def caution(self) -> str | None:

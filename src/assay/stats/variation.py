@@ -173,11 +173,12 @@ class DocsOrDraws:
     def __str__(self) -> str:
         """
         >>> print(DocsOrDraws(100, 4, 0.04, 0.0004))
-        variance: 75% docs, 25% draws; half the interval takes 400 docs, and no number of draws would do
+        of the variance 75% is docs and 25% draws; an interval half as wide takes 400 docs, and draws alone never give it
         """
-        more = f"or {self.draws_for_half:,} draws a doc" if self.draws_for_half else "and no number of draws would do"
+        more = f" or {self.draws_for_half:,} draws a doc" if self.draws_for_half else ", and draws alone never give it"
         share = self.draw_share
-        return f"variance: {1 - share:.0%} docs, {share:.0%} draws; half the interval takes {self.docs_for_half:,} docs, {more}"
+        parts = f"of the variance {1 - share:.0%} is docs and {share:.0%} draws"
+        return f"{parts}; an interval half as wide takes {self.docs_for_half:,} docs{more}"
 
 
 def docs_or_draws(of_docs: Sequence[tuple[int, float]], stderr: float | None) -> DocsOrDraws | None:
