@@ -1,5 +1,5 @@
-"""Real small models as agents, SmolLM2-135M through `hf` with tools as text and Qwen2.5-Coder-1.5B through llama.cpp's own
-server with its tool calls: killed, resumed, looked at and compared. What they score is their own affair."""
+"""Real small models as agents, with tools as text, SmolLM2-135M through `hf` and Qwen2.5-Coder-1.5B through llama.cpp's own
+server: killed, resumed, looked at and compared. What they score is their own affair."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def server() -> Iterator[str]:
 
 
 def words(folder: Path, model: list[str]) -> list[str]:
-    flags = ["--apply_chat_template", "--limit", "2", "--gen_kwargs", "max_gen_toks=40"]
+    flags = ["--apply_chat_template", "--limit", "2", "--gen_kwargs", "max_gen_toks=80"]
     return [
         "run",
         *model,
@@ -117,7 +117,7 @@ def same_after_kills(launcher: Launcher, tmp_path: Path, model: list[str], text:
 
 
 @pytest.mark.skipif(not SMALL.is_dir(), reason="`assay fetch --model smollm2-135m` was not run")
-def test_through_hf_with_tools_as_text(launcher: Launcher, tmp_path: Path) -> None:
+def test_through_hf(launcher: Launcher, tmp_path: Path) -> None:
     model = ["--model", "hf", "--model_args", "pretrained=smollm2-135m,dtype=float32", "--device", "cpu"]
     whole = same_after_kills(launcher, tmp_path, model, TASK + "tool_protocol: text\n")
     requests = [request for each in trajectories(whole) for request in requests_of(each)]
@@ -141,8 +141,9 @@ def requests_of(trajectory: dict[str, Any]) -> Iterator[tuple[Message, ...]]:
 
 
 @pytest.mark.skipif(not MODEL.is_file(), reason=f"the model is not at {MODEL}; `make test-real` fetches it")
-def test_through_a_server_with_its_own_tool_calls(launcher: Launcher, server: str, tmp_path: Path) -> None:
+def test_through_a_server(launcher: Launcher, server: str, tmp_path: Path) -> None:
     arguments = f"base_url={server},model=qwen,num_concurrent=1"
-    text = TASK.replace("steps, tokens", "steps, !function assay.catalog.demo.agent.checks.solved")
+    # It writes its calls into fences, whatever it is offered, and this server does not read those as calls.
+    text = TASK + "tool_protocol: text\n"
     whole = same_after_kills(launcher, tmp_path, ["--model", "local-chat-completions", "--model_args", arguments], text)
     assert any(each.get("calls") for each in trajectories(whole))
