@@ -27,6 +27,8 @@ class Maker(NamedTuple):
     that the package forgets."""
     only: tuple[str, ...] = ()
     """What to install in place of all that the package lists."""
+    script: str = ""
+    """Whose script makes them, where two versions share one."""
 
 
 MAKERS = {
@@ -36,6 +38,8 @@ MAKERS = {
     "inspect": Maker("inspect-ai==0.3.285"),
     "inspectevals": Maker("inspect-evals==0.26.0", unpinned=("inspect-ai==0.3.285", "email-validator")),
     "lighteval": Maker("lighteval==0.13.0", unpinned=("xxhash<4",)),
+    "lmeval": Maker("lm-eval==0.4.13", unpinned=("requests",)),
+    "lmeval05": Maker("lm-eval==0.5.0.dev1", unpinned=("requests",), script="lmeval"),
     "nemo": Maker("nemo-evaluator==0.3.0", "python3.12", unpinned=("scipy",)),
     "openai": Maker(
         "evals==3.0.1.post1",
@@ -83,7 +87,10 @@ def interpreter(name: str, maker: Maker) -> Path:
 def make(name: str) -> None:
     maker = MAKERS[name]
     python = interpreter(name, maker)
-    script = shutil.copytree(HERE / "makers", ENVIRONMENTS / "makers", dirs_exist_ok=True) / f"{name}_logs.py"
+    script = (
+        shutil.copytree(HERE / "makers", ENVIRONMENTS / "makers", dirs_exist_ok=True)
+        / f"{maker.script or name}_logs.py"
+    )
     with tempfile.TemporaryDirectory(dir=ENVIRONMENTS) as made:
         # Files tell of the home of their writer, where its caches are.
         subprocess.run(

@@ -13,7 +13,6 @@ import yaml
 from tests.analyses.made import write_run
 from tests.analyses.test_verbs import call
 from tests.finished.test_genuine import GENUINE
-from tests.finished.test_readers import LM_EVAL, MINI
 
 from assay.finished import RUN_FORMATS, open_run
 from assay.view.library import Library
@@ -21,24 +20,6 @@ from assay.view.queries import SampleQuery
 from assay.view.site import Site
 
 GOOD, BAD = [1.0, 1.0, 1.0, 0.0] * 6, [0.0, 1.0, 0.0, 0.0] * 6
-
-
-def make_lm_eval(path: Path, scores: list[float]) -> Path:
-    """The genuine files, with other scores of one task."""
-    shutil.copytree(LM_EVAL, path)
-    (samples,) = path.glob("samples_mini_sums_*")
-    lines = []
-    for line in samples.read_text().splitlines():
-        sample = json.loads(line)
-        sample["exact_match"] = scores[sample["doc_id"]]
-        lines.append(json.dumps(sample))
-    samples.write_text("\n".join(lines))
-    (results,) = path.glob("results_*")
-    data = json.loads(results.read_text())
-    for name in ("strict", "flexible"):
-        data["results"]["mini_sums"][f"exact_match,{name}"] = sum(scores) / len(scores)
-    results.write_text(json.dumps(data))
-    return path
 
 
 def make_table(path: Path, scores: list[float]) -> Path:
@@ -60,7 +41,8 @@ def copy_genuine(harness: str) -> Callable[[Path, list[float]], Path]:
 
 MAKERS: dict[str, tuple[Callable[[Path, list[float]], Path], str, str]] = {
     "assay": (lambda path, scores: write_run(path, {"t": {"acc,none": scores}}), "t", "acc,none"),
-    "lm-eval": (make_lm_eval, "mini_sums", "exact_match,strict"),
+    "lm-eval": (copy_genuine("lmeval"), "sums", "exact_match,strict"),
+    "lm-eval 0.5": (copy_genuine("lmeval05"), "sums", "exact_match,strict"),
     "harbor": (copy_genuine("harbor"), "adhoc", "reward,none"),
     "inspect": (copy_genuine("inspect"), "sums", "match,none"),
     "nemo-evaluator": (copy_genuine("nemo"), "sums", "reward,none"),
@@ -90,7 +72,7 @@ def as_json(capsys: Capture, *arguments: object, code: int = 0) -> Any:
 
 
 def test_makers_cover_every_format_that_is_read() -> None:
-    assert set(MAKERS) == {name for name in RUN_FORMATS if RUN_FORMATS[name].read is not None}
+    assert set(MAKERS) - {"lm-eval 0.5"} == {name for name in RUN_FORMATS if RUN_FORMATS[name].read is not None}
 
 
 def test_compare(runs: Runs, capsys: Capture) -> None:
@@ -119,9 +101,10 @@ def test_ci_takes_it_as_a_baseline_or_says_that_it_is_on_other_docs(
 ) -> None:
     name, good, _, task, _ = runs
     monkeypatch.chdir(tmp_path)
-    data = MINI / "data/sums.jsonl" if name == "lm-eval" else tmp_path / "docs.jsonl"
-    (tmp_path / "docs.jsonl").write_text('{"a": 1, "b": 2, "answer": "3"}\n' * 2)
-    own = yaml.safe_load((MINI / "sums.yaml").read_text())
+    its_own = name.startswith("lm-eval")
+    data = GENUINE / "lmeval/sums.jsonl" if its_own else tmp_path / "docs.jsonl"
+    (tmp_path / "docs.jsonl").write_text('{"n": 1, "answer": "s2"}\n' * 2)
+    own = yaml.safe_load((GENUINE / "lmeval/sums.yaml").read_text())
     (tmp_path / "own.yaml").write_text(
         json.dumps({**own, "task": task, "dataset_kwargs": {"data_files": {"test": str(data)}}})
     )
@@ -130,7 +113,7 @@ def test_ci_takes_it_as_a_baseline_or_says_that_it_is_on_other_docs(
     file = {"models": models, "tasks": ["own.yaml"], "baseline": str(good), "rules": [rule], "budget": {"docs": 24}}
     (tmp_path / "assay.yaml").write_text(json.dumps(file))
     code, out, err = call(capsys, "ci", "--json")
-    if name == "lm-eval":
+    if its_own:
         assert (code, json.loads(out)["outcome"]) == (0, "passed"), err
     else:
         assert (code, "none of the docs" in err, str(good) in err) == (2, True, True), err
@@ -151,8 +134,8 @@ def test_explain(runs: Runs, capsys: Capture) -> None:
 
 def test_agreement(runs: Runs, capsys: Capture) -> None:
     name, good, *_ = runs
-    if name == "lm-eval":  # which has two filters
-        (both,) = as_json(capsys, "agreement", good, "--tasks", "mini_sums", "--json")
+    if name.startswith("lm-eval"):  # which has two filters
+        (both,) = as_json(capsys, "agreement", good, "--tasks", "sums", "--json")
         assert (both["between"], both["value"]) == ("strict / flexible", 1.0)
     else:
         assert call(capsys, "agreement", good)[0] == 2
@@ -220,35 +203,35 @@ def test_the_viewer_lists_and_opens_it(runs: Runs, tmp_path: Path, as_file: bool
     path = site.library.sample_file(run, task)
     assert path is not None
     page = site.samples.page(site.samples.open(path), SampleQuery(only="wrong", metric=metric.partition(",")[0]))
-    assert page.total == 6 * (2 if name == "lm-eval" else 1)
+    assert page.total == 6 * (2 if name.startswith("lm-eval") else 1)
     site.close()
 
 
 def test_results_without_samples_are_a_baseline_and_a_report_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:
-    bare = make_lm_eval(tmp_path / "bare", GOOD)
-    for file in bare.glob("samples_*"):
+    bare = copy_genuine("lmeval")(tmp_path / "bare", GOOD)
+    for file in bare.rglob("samples_*"):
         file.unlink()
-    other = make_lm_eval(tmp_path / "other", BAD)
+    other = copy_genuine("lmeval")(tmp_path / "other", BAD)
     for words in (("compare", bare, other), ("rank", bare, other), ("explain", bare, other), ("agreement", bare)):
         code, _, err = call(capsys, *words)
         assert (code, "has no samples" in err, "--log_samples" in err) == (2, True, True), err
     for to in ("csv", "jsonl", "inspect"):
         assert call(capsys, "export", bare, "--to", to, "-o", tmp_path / "out")[0] == 2
-    words = ("--tasks", "mini_sums", "--metric", "exact_match,strict", "--json")
+    words = ("--tasks", "sums", "--metric", "exact_match,strict", "--json")
     report = as_json(capsys, "gate", other, "--baseline", bare, *words, code=1)
     assert "only scores" in str(report["notes"])
     assert "0.75" in call(capsys, "report", bare, "--format", "md")[1]
 
 
 def test_links_out_of_the_directory_are_not_followed(tmp_path: Path) -> None:
-    outside = make_lm_eval(tmp_path / "outside", GOOD)
+    outside = copy_genuine("lmeval")(tmp_path / "outside", GOOD)
     inside = tmp_path / "inside"
     inside.mkdir()
     (log,) = (GENUINE / "inspect/good").glob("*.eval")
     (inside / "log.eval").symlink_to(log)
-    (results,) = outside.glob("results_*")
+    (results,) = outside.rglob("results_*")
     shutil.copy(results, inside)
-    for file in outside.glob("samples_*"):
+    for file in outside.rglob("samples_*"):
         (inside / file.name).symlink_to(file)
     library = Library([inside], tmp_path / "scratch")
     (run,) = library.runs()
