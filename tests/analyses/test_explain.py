@@ -22,7 +22,7 @@ from assay.analyses.explain.causes import Hints, text_segments
 from assay.analyses.rank import rank
 from assay.cli.explain import command
 from assay.errors import ConfigError
-from assay.finished import Run, has_same_words, open_run
+from assay.finished import Run, open_run, same_questions
 from assay.instance import Instance, Response, context_text
 from assay.models import LM
 
@@ -179,9 +179,19 @@ def test_words_that_differ_under_a_template_are_told_from_those_that_do_not(tmp_
     b = sums(tmp_path, "b", Served(), {"doc_to_text": "Sum: {{a}} + {{b}}\nAnswer:"}, **chat)
     with pytest.raises(ConfigError, match="prompts differ"):
         compare_runs([a, b])
-    assert not has_same_words(a, b, "sums")
+    assert not same_questions(a, b, "sums")
     causes = [share.cause for share in explain(a, b).shares if share.docs]
     assert causes == ["the model Rendered → Served, and chat template"]
+
+
+def test_runs_with_other_settings_and_the_same_prompts_pair_and_say_which(tmp_path: Path) -> None:
+    a = sums(tmp_path, "a", Fragile(), gen_kwargs={"max_gen_toks": 4})
+    b = sums(tmp_path, "b", Fragile(), gen_kwargs={"max_gen_toks": 16})
+    (row,) = compare_runs([a, b])[0].rows
+    assert row.paired
+    assert row.notes == ("other generation settings: max_gen_toks 4 and 16",)
+    (ranking,) = rank([a, b])
+    assert "sums: other generation settings: max_gen_toks 4 and 16" in ranking.notes
 
 
 def test_two_models_that_were_also_sent_other_prompts_cannot_be_told_apart_from_these(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_gate_fails_where_nothing_can_be_shown(tmp_path: Path, runs: Path, capsy
     code, out, _ = call(capsys, "gate", tmp_path / "few", "--baseline", tmp_path / "few")
     assert code == 4
     assert re.search(r"CANNOT TELL +easy +acc,none +1.0000 +1.0000", out)
-    assert re.search(r"about [0-9,]+ docs would tell", " ".join(out.split()))
+    assert re.search(r"about [0-9,]+ docs would decide it", " ".join(out.split()))
     assert "gate CANNOT TELL (1 of 1 checks)" in out
     for choice, expected in (("pass", 0), ("fail", 1)):
         words = ("gate", tmp_path / "few", "--baseline", tmp_path / "few", "--cannot_tell", choice)

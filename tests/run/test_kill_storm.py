@@ -1,8 +1,8 @@
-"""A storm of SIGKILL: at any moment of a run, from its first line to its last file, over five kinds of runs.
+"""A storm of SIGKILL: at any moment of a run, from its first line to its last file, over six kinds of runs.
 
 Each kind is killed as often as `KILLS` says, at most 20 times in one directory; then the run is left to its end, its results and
 samples are compared with those of a run that nothing disturbed, byte by byte, and the next one begins in an empty directory.
-`make test` kills one kind a few times, `make test-wide` all of them, 285 times together.
+`make test` kills one kind a few times, `make test-wide` all of them, 305 times together.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from tests.run.launching import Launcher, python
 from tests.run.support import CHOICE, GENERATION, GROUP, results_without_times
 from tests.scoring.judges.bench import TASK
 
+from assay.paths import assay_home
 from assay.results import read_samples
 
 pytestmark = pytest.mark.slow
 
-KILLS = {"dummy": 60, "hf": 45, "server": 60, "judged": 60, "agents": 60}
+KILLS = {"dummy": 60, "hf": 45, "server": 60, "judged": 60, "agents": 60, "small": 20}
+"""`small` is the real small model, which `assay fetch --model smollm2-135m` brings."""
 FEW = 4
 """In `make test`, of runs that judge, which ask two servers, and of agents; `test_kill.py` holds a storm over a plain run."""
 PER_RUN = 20
+SMALL = assay_home() / "models" / "smollm2-135m"
 DOCS = 24
 SCORER = 'scorer: {type: judge, template: "{{answer}} Is it {{reference}}?", generation_kwargs: {max_gen_toks: 6}}'
 AGENTS = """
@@ -143,6 +146,14 @@ def words(folder: Path, kind: str, url: str, tiny: Path) -> list[str]:
     model = {
         "dummy": ["--model", "dummy"],
         "hf": ["--model", "hf", "--model_args", f"pretrained={tiny}", "--device", "cpu"],
+        "small": [
+            "--model",
+            "hf",
+            "--model_args",
+            f"pretrained={next(SMALL.glob('*.gguf'), SMALL)}",
+            "--device",
+            "cpu",
+        ],
         "server": server,
         "judged": [
             *server,
@@ -214,6 +225,8 @@ def test_a_few_kills_change_no_byte(kind: str, launcher: Launcher, url: str, tmp
 def test_killed_at_any_moment_the_results_are_the_same_to_the_byte(
     kind: str, heavy: Launcher, url: str, tiny: Path, tmp_path: Path
 ) -> None:
+    if kind == "small" and not SMALL.is_dir():
+        pytest.skip("`assay fetch --model smollm2-135m` was not run")
     storm(kind, KILLS[kind], heavy, url, tiny, tmp_path)
 
 

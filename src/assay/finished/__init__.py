@@ -29,7 +29,7 @@ from assay.finished.run import (
     run_of_docs,
     shared_keys,
 )
-from assay.finished.wording import has_same_words, template_around
+from assay.finished.wording import same_questions, template_around
 
 __all__ = [
     "PARTS",
@@ -45,7 +45,6 @@ __all__ = [
     "SentRequest",
     "align",
     "export_run",
-    "has_same_words",
     "is_higher_better",
     "link_as_lm_eval",
     "named_like",
@@ -58,6 +57,7 @@ __all__ = [
     "read_scores",
     "readable_formats",
     "run_of_docs",
+    "same_questions",
     "sample_objects",
     "sample_rows",
     "shared_keys",

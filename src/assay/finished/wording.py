@@ -1,6 +1,10 @@
-"""Whether two runs were sent the same words, one as messages and the other as text through a chat template."""
+"""Whether two runs asked the same, in other requests: as messages and as text through a chat template, or with other settings."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
 
 from assay.finished.run import AnsweredDoc, Run, SentRequest
 from assay.instance import context_text, is_chat
@@ -30,24 +34,56 @@ def template_around(a: SentRequest, b: SentRequest) -> tuple[str, ...] | None:
     return tuple(around) if any(part.strip() for part in around) else None
 
 
-def has_same_words(a: Run, b: Run, task: str) -> bool:
-    """Whether every doc that both have was sent with the same turns, and what the template adds is the same for all."""
+SAME_WORDS = "one run was sent messages, the other the same words through a chat template"
+
+
+def same_questions(a: Run, b: Run, task: str) -> str | None:
+    """Where two runs sent other requests and yet asked the same: in what these differ. None where the questions do, or nobody knows.
+
+    Every doc that both have was sent with the same turns, and what a template adds is the same for all; or with the same prompt
+    and other settings.
+    """
     if not (a.has("prompts") and b.has("prompts")):
-        return False
+        return None
     others: dict[str, AnsweredDoc] = {doc.doc_hash: doc for doc in b.docs(task)}
     added: dict[int, tuple[str, ...]] = {}
+    settings: dict[str, str] = {}
     for doc in a.docs(task):
         other = others.get(doc.doc_hash)
         if other is None or doc.request_hash == other.request_hash:
             continue
         if not doc.requests or len(doc.requests) != len(other.requests):
-            return False
+            return None
         for one, two in zip(doc.requests, other.requests):
+            if one.prompt is None or (one.continuation, one.more) != (two.continuation, two.more):
+                return None
+            if one.prompt == two.prompt:
+                settings = _differing(one.settings, two.settings) | settings
+                continue
             around = template_around(one, two)
-            if around is None or one.continuation != two.continuation:
-                return False
+            if around is None:
+                return None
             # Space around a turn is the template's to keep or to strip.
             around = tuple(part.strip() for part in around)
             if added.setdefault(len(around), around) != around:
-                return False
-    return True
+                return None
+    said = [SAME_WORDS] if added else []
+    if settings:
+        said.append("other generation settings: " + ", ".join(f"{name} {both}" for name, both in settings.items()))
+    return "; ".join(said) or None
+
+
+def _differing(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, str]:
+    """
+    >>> _differing({"max_gen_toks": 2, "until": []}, {"max_gen_toks": 16, "until": []})
+    {'max_gen_toks': '2 and 16'}
+    """
+    missing = object()
+    pairs = {
+        name: (one.get(name, missing), two.get(name, missing)) for name in [*one, *(n for n in two if n not in one)]
+    }
+    return {
+        name: " and ".join("none" if value is missing else json.dumps(value, ensure_ascii=False) for value in both)
+        for name, both in pairs.items()
+        if both[0] != both[1]
+    }

@@ -83,6 +83,7 @@ def test_an_engine_that_stops_is_an_error_that_says_why_and_where_its_log_is(loa
     model = load(max_length=200, data_parallel_size=engines)  # the stand-in refuses more than 64 tokens
     with pytest.raises(ModelError, match=r"vLLM stopped: AssertionError: too long\n  All that it wrote is in .*\.log"):
         model.generate_until([ask("generate_until", "The river", {"max_gen_toks": 100})])
+    model.close()
     assert "Traceback" in "".join(log.read_text() for log in model.logs)
 
 

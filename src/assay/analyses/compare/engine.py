@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from assay.analyses.compare.task_difference import (
     repeatable_aggregation,
 )
 from assay.errors import ConfigError, did_you_mean
-from assay.finished import DocColumn, Run, has_same_words, is_higher_better, named_like, perturbations_in
+from assay.finished import DocColumn, Run, is_higher_better, named_like, perturbations_in, same_questions
 from assay.results import MetricKey
 from assay.stats import decide, holm, interval_beside, unpaired_difference
 
@@ -50,6 +51,7 @@ class _Pair:
         self.rows: dict[str, list[ComparisonRow]] = {}
         self.refusals: list[Refusal] = []
         self.refused: set[str] = set()
+        self.same_questions: Callable[[str], str | None] = cache(partial(same_questions, a, self.b))
         self.depths: dict[str, int] = {}
         for depth, node in a.result.tree():
             self.depths.setdefault(node.name, depth)
@@ -117,10 +119,10 @@ class _Pair:
             try:
                 return compare_task(a, b, rule, options, alignments)
             except NotComparable:
-                if options is alike or not has_same_words(self.a, self.b, task):
+                if options is alike or (why := self.same_questions(task)) is None:
                     raise
                 found = compare_task(a, b, rule, alike, alignments)
-                return replace(found, notes=tuple(SAME_WORDS if "prompts differ" in n else n for n in found.notes))
+                return replace(found, notes=tuple(why if "prompts differ" in n else n for n in found.notes))
         except NotComparable as error:
             if task not in self.refused:
                 self.refusals.append(Refusal(task, str(error)))
@@ -256,9 +258,6 @@ def _judged(comparisons: list[Comparison], options: CompareOptions) -> list[Comp
         )
         for i, c in enumerate(comparisons)
     ]
-
-
-SAME_WORDS = "one run was sent messages, the other the same words through a chat template"
 
 
 def _hint(refusals: Sequence[Refusal]) -> str | None:

@@ -17,7 +17,7 @@ from assay.analyses.compare import (
     reported_weights,
 )
 from assay.errors import ConfigError
-from assay.finished import Alignment, DocColumn, Run, align, has_same_words
+from assay.finished import Alignment, DocColumn, Run, align, same_questions
 from assay.groups import AGGREGATORS, ArrayAggregator
 from assay.results import GroupScore, MetricKey
 from assay.stats import PairDraws, drawn_pairs, mean_pairs, unit_index, weighted_pairs
@@ -93,21 +93,23 @@ class Evidence:
                 )
             columns.append(of_task[self.key].scored())
         docs = align(*columns)
-        first, *others = self.runs
-        if (
-            docs.differing
-            and not self.options.ignore_prompts
-            and not all(has_same_words(first, other, task) for other in others)
-        ):
-            raise ConfigError(
-                f"{task}: prompts differ on {docs.differing:,} docs",
-                hint="--ignore_prompts ranks the runs anyway; a rank is then that of model and prompt together.",
-            )
+        if docs.differing:
+            self.notes.append(f"{task}: {self._what_differs(task, docs)}")
         return columns, docs
 
+    def _what_differs(self, task: str, docs: Alignment) -> str:
+        """Between what the runs were sent. Raises where it makes a ranking meaningless."""
+        first, *others = self.runs
+        prompts = f"prompts differ on {docs.differing:,} docs"
+        differences = [same_questions(first, other, task) or prompts for other in others]
+        if prompts in differences and not self.options.ignore_prompts:
+            raise ConfigError(
+                f"{task}: {prompts}",
+                hint="--ignore_prompts ranks the runs anyway; a rank is then that of model and prompt together.",
+            )
+        return "; ".join(dict.fromkeys(differences))
+
     def _say_missing(self, task: str, docs: Alignment, complete: bool) -> None:
-        if docs.differing:
-            self.notes.append(f"{task}: prompts differ on {docs.differing:,} docs")
         counts = (docs.places < 0).sum(axis=1).tolist()
         lacking = [f"{label} {count:,}" for label, count in zip(self.labels, counts, strict=True) if count]
         if lacking:
