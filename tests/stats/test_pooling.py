@@ -121,3 +121,18 @@ def test_a_far_end_of_a_member_reaches_their_mean() -> None:
 def test_intervals_of_scores_keep_their_shape_at_another_level() -> None:
     for right, docs in ((9, 10), (27, 30), (1, 40)):
         assert rescaled(of_counts(right, docs), 0.9) == pytest.approx(wilson(right, docs, level=0.9), abs=1e-9)
+
+
+@pytest.mark.parametrize("value", [1 + 2.3e-16, -2.3e-16])
+@pytest.mark.filterwarnings("error")
+def test_a_member_whose_sum_was_rounded_past_an_end_counts_as_being_there(value: float) -> None:
+    """A judge's corrected mean is a sum of parts."""
+    other = Estimate(0.5, 0.05, 0.4, 0.6, 100, "judged", bounded=True, df=30)
+
+    def group(first: float) -> Estimate:
+        low, high = (0.7, 1.0) if first > 0.5 else (0.0, 0.3)
+        member = Estimate(first, 0.02, low, high, 50, "judged", bounded=True, df=30)
+        return combined_estimate((first + 0.5) / 2, [member, other], np.array([0.5, 0.5]), 150)
+
+    found, exact = group(value), group(round(value))
+    assert (found.low, found.high) == (exact.low, exact.high)

@@ -321,7 +321,8 @@ def combined_estimate(
 def _profiled(
     members: Sequence[Estimate], ends: Floats, weights: Floats, own: Floats, level: float
 ) -> tuple[float, float]:
-    half, values = (1 + level) / 2, np.array([m.value for m in members], dtype=np.float64)
+    half = (1 + level) / 2
+    values = np.clip(np.array([m.value for m in members], dtype=np.float64), 0, 1)  # a sum may be 1 + 2e-16
     if all(m.basis is Basis.COUNTS for m in members):
         z = normal_quantile(half)
         return mean_ends(values, (own + 1, own + 1), weights, (z, z), counts=True)
