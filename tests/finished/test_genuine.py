@@ -55,6 +55,7 @@ def test_epochs_are_tries_at_a_doc_and_a_scorer_may_give_several_numbers() -> No
     assert values(run, "sums", "pass^3(match)") == [0] * 6
     doc = next(iter(run.docs("sums")))
     assert doc.draws == len(doc.responses[0]) == len(doc.conversations) == 3
+    assert doc.filtered == ["2", "3", "2"]  # what the scorers took, draw by draw
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
+from tests.analyses.made import write_run
 from tests.finished.test_verbs_and_formats import BAD, GOOD, MAKERS
 
 from assay.view.server import create_app
+from assay.view.site import Site
 
 FOREIGN = [name for name in MAKERS if name not in ("assay", "table")]
 
@@ -44,7 +47,7 @@ def test_its_pages_show_scores_prompts_and_answers(pages: TestClient, name: str)
     for address in (f"/run/{run}", f"/task/{run}/{task}", f"/samples/{run}/{task}", f"/sample/{run}/1/{task}"):
         page = pages.get(address)
         assert page.status_code == 200, address
-    shown = {"lm-eval": "2 + 4 =", "lighteval": "What is "}.get(name, "What is 2 + 2?")
+    shown = {"lm-eval": "2 + 2 =", "lm-eval 0.5": "2 + 2 =", "lighteval": "What is "}.get(name, "What is 2 + 2?")
     assert shown in page.text
 
 
@@ -59,3 +62,18 @@ def test_two_of_them_are_compared_and_ranked(pages: TestClient, name: str) -> No
                 break
             time.sleep(0.2)
         assert number in answer.text
+
+
+@pytest.mark.parametrize(("value", "span"), [(2 / 3, (0, 1)), (15, (7.5, 22.5)), (-2, (-3, -1))])
+def test_docs_that_all_have_one_value_are_one_bar_among_the_values_that_might_have_been(
+    value: float, span: tuple[float, float], tmp_path: Path
+) -> None:
+    site = Site([write_run(tmp_path / "run", {"t": {"m,none": [value] * 6}})], tmp_path)
+    path = site.library.sample_file(site.library.runs()[0], "t")
+    assert path is not None
+    shown = site.statistics.of(site.samples.open(path), "none", "m", choices=False).distribution
+    assert shown is not None
+    assert (shown["edges"][0], shown["edges"][-1]) == pytest.approx(span)
+    (bar,) = (place for place, count in enumerate(shown["counts"]) if count)
+    assert shown["edges"][bar] <= value <= shown["edges"][bar + 1]
+    site.close()

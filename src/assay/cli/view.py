@@ -45,7 +45,7 @@ def command(
     bundle_samples: int,
     trend: str | None,
 ) -> None:
-    """Show the runs in each PLACE (default: the current directory), ours and those of lm-evaluation-harness, inspect and lighteval.
+    """Show the runs in each PLACE (default: the current directory), ours and those of other harnesses.
 
     \b
     assay view runs

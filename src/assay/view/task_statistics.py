@@ -83,7 +83,9 @@ class TaskStatistics:
         if about["is_binary"]:
             right = round(about["mean"] * about["n"])
             return {"kind": "binary", "n": about["n"], "right": right, "wrong": about["n"] - right}
-        width = (high - low) / BINS or 1.0
+        if low == high:  # one bar, among the values that there might have been
+            low, high = (0.0, 1.0) if 0 <= low <= 1 else (low - abs(low) / 2, high + abs(high) / 2)
+        width = (high - low) / BINS
         column = quoted(METRIC_COLUMN + metric)
         rows = self.database.rows(
             f"SELECT least(floor(({column} - ?) / ?), ?)::INT AS bin, count(*) AS n FROM {SAMPLES}"

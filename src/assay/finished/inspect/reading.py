@@ -128,7 +128,7 @@ def _answered(files: Sequence[Path], header: dict[str, Any]) -> Iterator[Answere
             ),
             sent=sent if first.get("messages") else None,
             target=first.get("target"),
-            filtered=_read_as(first),
+            filtered=[_read_as(epoch) for epoch in epochs],
         )
 
 
@@ -281,11 +281,12 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _read_as(sample: Mapping[str, Any]) -> list[Any]:
-    """What the scorers took for the answer; the answer itself where none says."""
+def _read_as(sample: Mapping[str, Any]) -> Any:
+    """What the scorers took for the answer of a draw, or each of them where they differ; the answer itself where none says."""
     scores = (sample.get("scores") or {}).values()
     taken = [score["answer"] for score in scores if isinstance(score, dict) and score.get("answer") is not None]
-    return taken or [_completion(sample.get("output") or {})]
+    distinct = [each for place, each in enumerate(taken) if each not in taken[:place]]
+    return distinct if len(distinct) > 1 else (distinct or [_completion(sample.get("output") or {})])[0]
 
 
 LACKS = {"groups": "inspect has no groups of tasks."}
