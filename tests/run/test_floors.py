@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.own_files import Told, command, write_task
+from tests.own_files import Told, command, function, write_task
 
 from assay import evaluate
 from assay.errors import ConfigError
 from assay.evaluation import score_again
+from assay.instance import Instance
 from assay.results import MetricKey, RunResult, rows_of
+from assay.tasks.floors import FLOORS
+from assay.tasks.prompt import DocRequests
 
 ACC, EXACT = MetricKey("acc"), MetricKey("exact_match")
 CHOICES: list[dict[str, Any]] = [
@@ -159,6 +162,39 @@ def test_show_has_the_floors_that_need_no_model(tmp_path: Path, capsys: pytest.C
     assert row["chance"] == 0.5
     assert row["highest"] == "longest"
     assert set(row["floors"]) == {"longest", "constant_label", "majority_label"}
+
+
+def test_what_a_tasks_code_prints_stands_in_no_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = "print('loading')\n\ndef gold(doc):\n    print('gold')\n    return doc['gold']\n"
+    write_task(tmp_path, CHOICES, code, name="letters", **{**LABELLED, "doc_to_target": function("u.gold")})
+    said = command(capfd, "show", "letters", "--floors", "--json", "--include_path", tmp_path, "--trust")
+    assert {row["task"] for row in json.loads(said.out)} == {"letters"}
+    assert "loading" in said.err
+    assert "gold" in said.err
+
+
+@pytest.mark.parametrize(
+    ("prompt", "calls"),
+    [
+        (
+            'Write it.\nassert f([1], "a") == {"b": 1}\nassert f(2, 3) == 4\n[BEGIN]\n',
+            "f([1], 'a') == {'b': 1} and f(2, 3) == 4",
+        ),
+        (
+            'def f(a: list, b=1) -> int:\n    """\n    >>> f([1, 2], 3)\n    6\n    f([], 0) ➞ 0\n    >>> f(x)\n    y\n    """\n',
+            "f([1, 2], 3) == 6 and f([], 0) == 0",
+        ),
+    ],
+)
+def test_a_program_may_know_the_examples_of_its_prompt_and_nothing_else(prompt: str, calls: str) -> None:
+    doc = DocRequests(0, {}, "", [Instance("generate_until", {}, (prompt, {}), 0)])
+    rule = FLOORS["examples"].rule_for(list)
+    assert rule is not None
+    program = rule(doc)
+    names: dict[str, Any] = {}
+    exec(prompt + program if "def " in prompt else program, names)
+    assert eval(calls, names)
+    assert names["f"](7, 7) is None
 
 
 def test_choices_in_another_order_show_what_their_places_do(tmp_path: Path) -> None:
