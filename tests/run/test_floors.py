@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import yaml
 from tests.own_files import Told, command, function, write_task
 
 from assay import evaluate
+from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.evaluation import score_again
 from assay.instance import Instance
 from assay.results import MetricKey, RunResult, rows_of
+from assay.run.plan import make_plan, windows
+from assay.run.settle import settle
 from assay.tasks.floors import FLOORS
 from assay.tasks.prompt import DocRequests
 
@@ -254,6 +258,25 @@ def test_a_dry_run_says_what_each_floor_costs(tmp_path: Path, capsys: pytest.Cap
     assert set(tokens) == {"letters", "letters:blind", "letters:choice_order", "letters:no_context"}
     assert 0 < tokens["letters:no_context"] < tokens["letters:blind"] < tokens["letters"]
     assert sum(tokens.values()) == expected["distinct_tokens"]
+    assert tokens["letters:choice_order"] < tokens["letters"] / 2, (
+        "its questions are those of the task, and computed once"
+    )
+
+
+def test_a_doc_and_what_it_is_asked_for_floors_are_sent_together(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    write_task(tmp_path, CHOICES, name="cloze", **CLOZE)
+    config = RunConfig(tasks=["letters", "cloze"], include_path=[str(tmp_path)], floors=["blind", "shuffled"])
+    plan = settle(make_plan(config, None), config)
+    sent = [[(plan.asked_of(work.task), work.requests.doc_id) for work in window] for window in windows(plan, 48)]
+    assert len(sent) > 5
+    torn = sum(before[-1] == after[0] for before, after in pairwise(sent))
+    places: dict[tuple[str, int], set[int]] = {}
+    for number, window in enumerate(sent):
+        for doc in window:
+            places.setdefault(doc, set()).add(number)
+    assert len(places) == 60
+    assert sum(len(each) - 1 for each in places.values()) == torn, "only at the end of a window"
 
 
 def test_a_dry_run_says_which_floors_are_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
