@@ -121,6 +121,49 @@ def test_scores_alone_suspect_little(tmp_path: Path) -> None:
         find_suspects(open_runs(table)[:2], RankOptions())
 
 
+@pytest.mark.parametrize("draw", ["", "draw"])
+def test_a_table_of_scores_may_say_what_is_published_what_was_answered_and_how_many_answers_there_are(
+    tmp_path: Path, draw: str
+) -> None:
+    def answer(run: int, doc: int) -> str:
+        if doc % 20 == 0:
+            return "B"
+        return "A" if (doc + run) % 5 else "CDE"[(doc * run) % 3]
+
+    rows = [(f"m{run}", str(doc), answer(run, doc)) for run in range(6) for doc in range(100)]
+
+    def found(options: int, told: int) -> Any:
+        head = ["run", "doc", "score", "options", "gold", "answer", *filter(None, [draw])]
+        lines = [",".join(head)]
+        for run, doc, given in rows:
+            said = given if int(run[1:]) < told else ""
+            lines.append(
+                ",".join([run, doc, str(int(given == "A")), str(options), "A", said, *(["0"] if draw else [])])
+            )
+        table = tmp_path / "scores.csv"
+        table.write_text("\n".join(lines) + "\n")
+        return find_suspects(open_runs(table), RankOptions()).docs
+
+    alike = found(10, 6)
+    assert {doc.name for doc in alike[:5]} == {"0", "20", "40", "60", "80"}
+    assert (alike[0].published, alike[0].likely, alike[0].alike) == ("A", "B", 6)
+    unknown = found(10, 0)
+    assert (unknown[0].published, unknown[0].likely) == ("A", None)
+    assert alike[0].probability > found(5, 6)[0].probability, "among ten answers it is rarer to hit the same"
+
+
+def test_answers_that_are_known_of_some_runs_alone_count_as_much_as_these_runs() -> None:
+    rng = np.random.default_rng(3)
+    gold, options = np.zeros(400, dtype=np.int64), np.full(400, 10)
+    hard = rng.random(400)
+    answers = np.where(hard + 0.3 * rng.random((29, 400)) > 0.7, OTHER, 0)
+    answers[:, :2] = OTHER
+    answers[:6, 0] = 3
+    found = suspicion(answers, gold, options)
+    assert found.likely[0] == 3
+    assert found.log_odds[0] > found.log_odds[1], "six alike say more than that six failed"
+
+
 def test_runs_that_err_together_count_as_few() -> None:
     rng = np.random.default_rng(0)
     one = (rng.random(300) < 0.3).astype(np.int64)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tests.own_files import Told, command, write_task
+from tests.own_files import Told, command, function, write_task
 
 from assay import evaluate
+from assay.config import RunConfig
 from assay.errors import ConfigError
 from assay.evaluation import score_again
+from assay.instance import Instance
 from assay.results import MetricKey, RunResult, rows_of
+from assay.run.plan import make_plan, windows
+from assay.run.settle import settle
+from assay.tasks.floors import FLOORS
+from assay.tasks.prompt import DocRequests
 
 ACC, EXACT = MetricKey("acc"), MetricKey("exact_match")
 CHOICES: list[dict[str, Any]] = [
@@ -161,6 +168,39 @@ def test_show_has_the_floors_that_need_no_model(tmp_path: Path, capsys: pytest.C
     assert set(row["floors"]) == {"longest", "constant_label", "majority_label"}
 
 
+def test_what_a_tasks_code_prints_stands_in_no_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = "print('loading')\n\ndef gold(doc):\n    print('gold')\n    return doc['gold']\n"
+    write_task(tmp_path, CHOICES, code, name="letters", **{**LABELLED, "doc_to_target": function("u.gold")})
+    said = command(capfd, "show", "letters", "--floors", "--json", "--include_path", tmp_path, "--trust")
+    assert {row["task"] for row in json.loads(said.out)} == {"letters"}
+    assert "loading" in said.err
+    assert "gold" in said.err
+
+
+@pytest.mark.parametrize(
+    ("prompt", "calls"),
+    [
+        (
+            'Write it.\nassert f([1], "a") == {"b": 1}\nassert f(2, 3) == 4\n[BEGIN]\n',
+            "f([1], 'a') == {'b': 1} and f(2, 3) == 4",
+        ),
+        (
+            'def f(a: list, b=1) -> int:\n    """\n    >>> f([1, 2], 3)\n    6\n    f([], 0) ➞ 0\n    >>> f(x)\n    y\n    """\n',
+            "f([1, 2], 3) == 6 and f([], 0) == 0",
+        ),
+    ],
+)
+def test_a_program_may_know_the_examples_of_its_prompt_and_nothing_else(prompt: str, calls: str) -> None:
+    doc = DocRequests(0, {}, "", [Instance("generate_until", {}, (prompt, {}), 0)])
+    rule = FLOORS["examples"].rule_for(list)
+    assert rule is not None
+    program = rule(doc)
+    names: dict[str, Any] = {}
+    exec(prompt + program if "def " in prompt else program, names)
+    assert eval(calls, names)
+    assert names["f"](7, 7) is None
+
+
 def test_choices_in_another_order_show_what_their_places_do(tmp_path: Path) -> None:
     # The right choice is always the first, and so is the model's answer, whatever stands there.
     docs = [{"q": f"number {i}?", "right": f"right {i}", "wrong": "w"} for i in range(60)]
@@ -218,6 +258,25 @@ def test_a_dry_run_says_what_each_floor_costs(tmp_path: Path, capsys: pytest.Cap
     assert set(tokens) == {"letters", "letters:blind", "letters:choice_order", "letters:no_context"}
     assert 0 < tokens["letters:no_context"] < tokens["letters:blind"] < tokens["letters"]
     assert sum(tokens.values()) == expected["distinct_tokens"]
+    assert tokens["letters:choice_order"] < tokens["letters"] / 2, (
+        "its questions are those of the task, and computed once"
+    )
+
+
+def test_a_doc_and_what_it_is_asked_for_floors_are_sent_together(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="letters", **LABELLED)
+    write_task(tmp_path, CHOICES, name="cloze", **CLOZE)
+    config = RunConfig(tasks=["letters", "cloze"], include_path=[str(tmp_path)], floors=["blind", "shuffled"])
+    plan = settle(make_plan(config, None), config)
+    sent = [[(plan.asked_of(work.task), work.requests.doc_id) for work in window] for window in windows(plan, 48)]
+    assert len(sent) > 5
+    torn = sum(before[-1] == after[0] for before, after in pairwise(sent))
+    places: dict[tuple[str, int], set[int]] = {}
+    for number, window in enumerate(sent):
+        for doc in window:
+            places.setdefault(doc, set()).add(number)
+    assert len(places) == 60
+    assert sum(len(each) - 1 for each in places.values()) == torn, "only at the end of a window"
 
 
 def test_a_dry_run_says_which_floors_are_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,12 @@ class FloorRow:
     @property
     def highest(self) -> str:
         return max(self.floors, key=lambda name: self.floors[name].value or 0.0)
+
+    @property
+    def others(self) -> str:
+        """The other floors, the highest first."""
+        rest = sorted(self.floors.items(), key=lambda item: -(item[1].value or 0.0))
+        return " · ".join(f"{_words(name)} {each.value:.2f}" for name, each in rest if name != self.highest)
 
     def to_dict(self) -> dict[str, Any]:
         floors = {name: estimate.to_dict() for name, estimate in self.floors.items()}
@@ -56,13 +62,14 @@ def rows_of(found: TaskFloors) -> Iterable[FloorRow]:
 
 
 def findings(floors: Floors) -> Findings:
-    names = list(dict.fromkeys(name for row in floors for name in row.floors))
     columns: list[Column[FloorRow]] = [
         Column("task", kinds.NAME, lambda row: Name(row.task), "task", shrinks=True),
         Column("metric", kinds.TEXT, lambda row: str(row.key), "metric", shrinks=True),
         Column("docs", kinds.COUNT, lambda row: row.docs, rank=2),
-        Column("chance", kinds.NUMBER, lambda row: row.chance, rank=1),
-        *(Column(name.replace("_", " "), kinds.VALUE, _floor(name), name) for name in names),
+        Column("chance", kinds.NUMBER, lambda row: row.chance),
+        Column("highest floor", kinds.TEXT, lambda row: _words(row.highest), "highest"),
+        Column("value", kinds.VALUE, lambda row: row.floors[row.highest]),
+        Column("others", kinds.TEXT, lambda row: row.others, shrinks=True, rank=1),
     ]
     notes = (
         "Each floor answers every doc by a rule and is scored by the task's own filters and metrics. `blind`, which needs a model, "
@@ -71,5 +78,5 @@ def findings(floors: Floors) -> Findings:
     return Findings("Floors", tables=(Table.of(columns, floors),), notes=notes if floors else (), result=floors)
 
 
-def _floor(name: str) -> Callable[[FloorRow], Estimate | None]:
-    return lambda row: row.floors.get(name)
+def _words(floor: str) -> str:
+    return floor.replace("_", " ")

@@ -129,12 +129,18 @@ class _TaskFileLoader(SourceFileLoader):
             stand_in = None if level else import_stand_in(name, fromlist or (), package)
             return stand_in or builtins.__import__(name, globals, locals, fromlist or (), level)
 
-        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": import_for_task}
+        changed = {"__import__": import_for_task, "print": _print}
+        module.__dict__["__builtins__"] = {**vars(builtins), **changed}
         module.__dict__["__assay_version__"] = Path(self.path).stat().st_mtime_ns
         super().exec_module(module)
 
     def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
         """Write no bytecode beside somebody else's task files."""
+
+
+def _print(*values: Any, file: Any = None, **options: Any) -> None:
+    """What a task's code says is no result, and must not stand before the JSON that another program reads."""
+    print(*values, file=sys.stderr if file is None else file, **options)
 
 
 def import_stand_in(name: str, fromlist: Sequence[str], package: str) -> ModuleType | None:

@@ -8,6 +8,7 @@ Three forms, told apart by the names of the columns:
 
 Each may also have `task` and `cluster`, and the long form `draw`: several rows of one run and doc are then draws of it, whose
 mean is its score, with pass@k and pass^k beside it where they are right or wrong. An empty cell, NaN, and 255 among bytes are a score that is missing.
+`options` (how many answers a doc offers), `gold` (the published one) and, in the long form, `answer` (the given one) are for suspects.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _NAMES = {
     "task": ("task", "tasks"),
     "cluster": ("cluster", "clusters"),
     "draw": ("draw", "draws", "epoch", "trial", "sample"),
+    "options": ("options", "n_options"),
+    "gold": ("gold", "target"),
+    "answer": ("answer", "answers", "response"),
 }
 KEY = MetricKey("score", "none")
 
@@ -63,48 +67,49 @@ def read_tables(file: Path) -> list[Run]:
     scores = named["score"]
     if scores is not None and scores.ndim == 2 and named["run"] is not None:
         table = {str(run): row for run, row in zip(named["run"].tolist(), scores, strict=True)}
-        return _runs(file, table, named["doc"], named["task"], named["cluster"])
+        return _runs(file, table, named)
     if scores is not None and named["run"] is not None:
         return _of_long(file, named)
     known = {name for names in _NAMES.values() for name in names}
     table = {name: column for name, column in columns.items() if name not in known and column.dtype.kind in "biuf"}
     if len(table) < 2:
         raise _unknown_form(file, columns)
-    return _runs(file, table, named["doc"], named["task"], named["cluster"])
+    return _runs(file, table, named)
 
 
-def _of_long(file: Path, named: Mapping[str, NDArray[Any] | None]) -> list[Run]:
-    run_names, docs, scores = named["run"], named["doc"], named["score"]
+Named = Mapping[str, NDArray[Any] | None]
+"""A table's columns by our names; None for those that it does not have."""
+
+
+def _of_long(file: Path, named: Named) -> list[Run]:
+    run_names = named["run"]
     assert run_names is not None
-    assert docs is not None
-    assert scores is not None
     runs = []
     for run in dict.fromkeys(run_names.tolist()):
         rows = np.flatnonzero(run_names == run)
-        task, cluster = (None if (each := named[word]) is None else each[rows] for word in ("task", "cluster"))
+        of_run = {word: None if column is None else column[rows] for word, column in named.items()}
+        scores = of_run["score"]
+        assert scores is not None
         if named["draw"] is None:
-            runs += _runs(file, {str(run): scores[rows]}, docs[rows], task, cluster)
+            runs += _runs(file, {str(run): scores}, of_run)
         else:
-            runs.append(_of_draws(file, str(run), _values(file, str(run), scores[rows]), docs[rows], task, cluster))
+            runs.append(_of_draws(file, str(run), _values(file, str(run), scores), of_run))
     return runs
 
 
-def _of_draws(
-    file: Path,
-    run: str,
-    values: NDArray[np.float64],
-    docs: NDArray[Any],
-    tasks: NDArray[Any] | None,
-    clusters: NDArray[Any] | None,
-) -> Run:
+def _of_draws(file: Path, run: str, values: NDArray[np.float64], named: Named) -> Run:
     """One run whose docs have several rows each."""
+    docs, tasks, clusters = named["doc"], named["task"], named["cluster"]
+    assert docs is not None
     names = [file.stem] * len(docs) if tasks is None else tasks.astype(str).tolist()
     labels = [None] * len(docs) if clusters is None else clusters.tolist()
     trials: dict[str, dict[Any, list[Trial]]] = {}
     groups: dict[tuple[str, Any], Any] = {}
-    for name, doc, label, value in zip(names, docs.tolist(), labels, values.tolist(), strict=True):
+    first: dict[tuple[str, Any], int] = {}
+    for row, (name, doc, label, value) in enumerate(zip(names, docs.tolist(), labels, values.tolist(), strict=True)):
         trials.setdefault(name, {}).setdefault(doc, []).append(Trial({KEY.metric: value}))
         groups.setdefault((name, doc), label)
+        first.setdefault((name, doc), row)
 
     def answered(task: str, ids: Sequence[int] | None) -> Iterator[AnsweredDoc]:
         for number, (doc, of_doc) in enumerate(trials[task].items()):
@@ -112,8 +117,7 @@ def _of_draws(
             yield AnsweredDoc(
                 doc_id=number,
                 doc_hash=f"{int(key):016x}",
-                doc={"doc": str(doc)},
-                target=None,
+                **_said(named, first[task, doc]),
                 metrics=metrics_of(of_doc),
                 cluster=None if is_missing_label(label) else str(label),
                 draws=len(of_doc),
@@ -123,13 +127,9 @@ def _of_draws(
     return run_of_docs(list(trials), answered, path=file, model=run, origin="table", lacks=lacks)
 
 
-def _runs(
-    file: Path,
-    table: Mapping[str, NDArray[Any]],
-    docs: NDArray[Any],
-    tasks: NDArray[Any] | None,
-    clusters: NDArray[Any] | None,
-) -> list[Run]:
+def _runs(file: Path, table: Mapping[str, NDArray[Any]], named: Named) -> list[Run]:
+    docs, tasks, clusters = named["doc"], named["task"], named["cluster"]
+    assert docs is not None
     names = np.full(len(docs), file.stem) if tasks is None else tasks.astype(str)
     keys = doc_keys(f"{task}\0{doc}" for task, doc in zip(names.tolist(), docs.tolist(), strict=True))
     groups = None if clusters is None else _cluster_keys(clusters, keys)
@@ -148,7 +148,7 @@ def _runs(
         runs.append(
             run_of_docs(
                 list(columns),
-                partial(_docs, columns, docs),
+                partial(_docs, columns, named),
                 path=file,
                 model=run,
                 origin="table",
@@ -159,21 +159,33 @@ def _runs(
     return runs
 
 
-def _docs(
-    columns: Mapping[str, Columns], names: NDArray[Any], task: str, ids: Sequence[int] | None
-) -> Iterator[AnsweredDoc]:
-    """Docs of which nothing is known but their name and their score."""
+def _docs(columns: Mapping[str, Columns], named: Named, task: str, ids: Sequence[int] | None) -> Iterator[AnsweredDoc]:
+    """Docs of which little is known but their name and their score."""
     column = columns[task][KEY]
     for place, doc_id in enumerate(column.doc_ids.tolist()):
         score = float(column.values[place])
         yield AnsweredDoc(
             doc_id=doc_id,
             doc_hash=f"{int(column.docs[place]):016x}",
-            doc={"doc": str(names[doc_id])},
-            target=None,
+            **_said(named, doc_id),
             metrics={KEY.metric: None if np.isnan(score) else score},
             cluster=None if column.clusters is None else f"{int(column.clusters[place]):016x}",
         )
+
+
+def _said(named: Named, row: int) -> dict[str, Any]:
+    """What a row says of its doc beside the score."""
+    cells = {word: None if (column := named[word]) is None else column[row] for word in _SAID}
+    known = {word: str(cell) for word, cell in cells.items() if not is_missing_label(cell)}
+    options = {"options": int(float(known["options"]))} if "options" in known else {}
+    return {
+        "doc": {"doc": known.get("doc", ""), **options},
+        "target": known.get("gold"),
+        "filtered": known.get("answer"),
+    }
+
+
+_SAID = ("doc", "options", "gold", "answer")
 
 
 def _cluster_keys(clusters: NDArray[Any], docs: Keys) -> Keys:

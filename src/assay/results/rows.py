@@ -46,6 +46,8 @@ class TableRow:
     floors: tuple[tuple[str, float], ...] = ()
     """What the number would be without the ability, by name."""
     floor_mark: str = ""
+    gold_checked: Estimate | None = None
+    """The number under the right gold answers, as far as people checked them."""
 
     @property
     def metric(self) -> str:
@@ -155,6 +157,7 @@ def _rows_of_node(node: TaskResult | GroupResult, depth: int, num_fewshot: int |
             first=position == 0,
             chance=_chance(health, key),
             floor_mark=score.floor_mark,
+            gold_checked=None if score.gold is None or score.withheld else score.gold.estimate,
             floors=tuple((name, floor.value) for name, floor in score.floors.items() if floor.value is not None),
         )
 

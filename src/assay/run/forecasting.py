@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -83,7 +83,8 @@ def forecast(config: RunConfig, *, model: LM | object | None = None, progress: P
         assert prepared.store is not None
         progress.stage("building requests")
         counter = _Counter(lm)
-        answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), prepared.store, counter, list(plan.tasks))
+        families = {name: plan.asked_of(name) for name in plan.tasks}
+        answerer = ForecastAnswerer(AnswerKeys(lm.fingerprint()), prepared.store, counter, families)
         answer_all(plan, answerer if config.extend is None else ExtendingAnswerer.open(config.extend, answerer, lm))
         info = lm.info()
         seconds = counter.seconds() if model is None and info.computes_here else None
@@ -103,9 +104,10 @@ class ForecastAnswerer:
     windows_at_once = 1
     takes_steps = True
 
-    def __init__(self, keys: AnswerKeys, store: ResponseStore, counter: _Counter, tasks: Sequence[str]) -> None:
-        self.keys, self.store, self.counter = keys, store, counter
-        self.tasks = {name: TaskForecast() for name in tasks}
+    def __init__(self, keys: AnswerKeys, store: ResponseStore, counter: _Counter, families: Mapping[str, str]) -> None:
+        """`families`: task to the task for whose floor it is asked, or to itself."""
+        self.keys, self.store, self.counter, self.families = keys, store, counter, families
+        self.tasks = {name: TaskForecast() for name in families}
 
     def answer(self, docs: Sequence[DocWork], done: Callable[[DocWork], None]) -> None:
         sent: dict[str, list[tuple[bytes, Instance]]] = {}
@@ -116,11 +118,15 @@ class ForecastAnswerer:
                 draws = range(instance.draw, instance.draw + instance.repeats) if is_sampled(instance) else (0,)
                 own = sent.setdefault(work.task, [])
                 own.extend((self.keys.key(digest, draw), instance) for draw in draws)
+        counted: dict[str, list[Instance]] = {}
         for task, requests in sent.items():
             stored = self.store.get_many([key for key, _ in requests])
             self.tasks[task].requests += len(requests)
             self.tasks[task].kept += sum(key in stored for key, _ in requests)
-            self.tasks[task].tokens += self.counter.add([instance for key, instance in requests if key not in stored])
+            own_new = [instance for key, instance in requests if key not in stored]
+            before = counted.setdefault(self.families[task], [])
+            self.tasks[task].tokens += self.counter.add(own_new, before)
+            before += own_new
 
     def check(self, docs: Sequence[DocWork]) -> None:
         pass
@@ -142,8 +148,8 @@ class _Counter:
         self.prompt = self.distinct = self.generated = 0
         self.first: list[Instance] = []
 
-    def add(self, instances: Sequence[Instance]) -> int:
-        """Count them; how many tokens are left when their prefixes are shared."""
+    def add(self, instances: Sequence[Instance], counted: Sequence[Instance] = ()) -> int:
+        """Count them; how many tokens are left when prefixes are shared, among them and with those that were counted."""
         before = self.distinct
         by_type: dict[str, list[Instance]] = {}
         for instance in instances:
@@ -154,7 +160,8 @@ class _Counter:
         self.first = self.first or list(instances[:CALIBRATION_REQUESTS])
         for kind, group in by_type.items():
             self.prompt += sum(self._tokens(kind, [instance]) for instance in group)
-            self.distinct += self._tokens(kind, group)
+            earlier = [instance for instance in counted if instance.request_type == kind]
+            self.distinct += self._tokens(kind, [*earlier, *group]) - (self._tokens(kind, earlier) if earlier else 0)
         return self.distinct - before
 
     def _tokens(self, kind: str, instances: Sequence[Instance]) -> int:

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,6 +86,10 @@ class Plan:
 
     branches: Callable[[DocWork], Sequence[BranchPoint]] | None = None
     """Where the trajectories of a doc leave those of a finished run, if this run is a branch of one."""
+
+    def asked_of(self, name: str) -> str:
+        """The task itself, or that for whose floor it is asked."""
+        return self.floor_tasks[name].of if name in self.floor_tasks else name
 
     def doc_total(self) -> int:
         """Docs to send, over all tasks."""
@@ -301,22 +305,31 @@ def _as_size(value: Any) -> Any:
 
 
 def windows(plan: Plan, size: int) -> Iterator[list[DocWork]]:
-    """All docs of all tasks, in order, cut so that about `size` requests are held at once.
+    """All docs of all tasks, in order, cut so that about `size` requests are held at once. What a doc is asked for floors stands beside
+    it: they share their beginnings.
 
     A quarter of them where every request has a doc and a prompt of its own: the choices of a question share theirs.
     """
     window: list[DocWork] = []
     requests = 0
-    for name, planned in plan.tasks.items():
-        for doc in planned.requests():
-            window.append(DocWork(name, doc))
-            requests += len(doc.instances)
-            if requests >= size or len(window) >= size // 4:
-                yield window
-                window.clear()  # let go of what was scored before the next docs are read
-                requests = 0
+    for name, doc in _docs_with_floors(plan):
+        window.append(DocWork(name, doc))
+        requests += len(doc.instances)
+        if requests >= size or len(window) >= size // 4:
+            yield window
+            window.clear()  # let go of what was scored before the next docs are read
+            requests = 0
     if window:
         yield window
+
+
+def _docs_with_floors(plan: Plan) -> Iterator[tuple[str, DocRequests]]:
+    families: dict[str, list[str]] = {}
+    for name in plan.tasks:
+        families.setdefault(plan.asked_of(name), []).append(name)
+    for names in families.values():
+        for docs in zip_longest(*(plan.tasks[name].requests() for name in names)):
+            yield from ((name, doc) for name, doc in zip(names, docs) if doc is not None)
 
 
 # Docs in a random order, unit by unit: docs of a cluster, and docs of equal content, are sent one after the other.

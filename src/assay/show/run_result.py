@@ -23,6 +23,14 @@ FILTER = Kind(lambda name: "" if name == "none" else str(name))
 DIRECTION = Kind(lambda up: "↑" if up else "↓")
 RESULT_VALUE = Kind(lambda row: row.value_text, data=lambda row: (row.estimate.value,), right=True)
 
+ESTIMATE = Kind(
+    lambda e: "" if e.low is None else f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]",
+    ("", "low", "high"),
+    lambda e: (e.value, e.low, e.high),
+    right=True,
+)
+GOLD_COLUMN: Column[TableRow] = Column("gold checked", ESTIMATE, lambda row: row.gold_checked, rank=3)
+
 RESULT_COLUMNS: Registry[Column[TableRow]] = Registry("results column", group="assay.result_columns")
 """Further columns of a run's table, which packages bring."""
 
@@ -51,6 +59,7 @@ def score_columns(rows: Sequence[TableRow], run: str = "") -> tuple[Column[Table
         Column("± stderr", STDERR, lambda row: row.estimate if row.key else None, "", rank=2, tone="quiet"),
         Column("95 % interval", INTERVAL, lambda row: row.estimate if row.key else None, "", rank=0, tone="quiet"),
         Column("", WHISKER, whisker),
+        *([GOLD_COLUMN] if any(row.gold_checked for row in rows) else []),
         Column("n", COUNT, lambda row: row.estimate.n if row.key else None, rank=2, tone="quiet"),
         Column("method", METHOD, lambda row: row.estimate if row.key else None, for_people=False),
         *(RESULT_COLUMNS[each] for each in RESULT_COLUMNS),
@@ -74,16 +83,10 @@ def score_table(result: RunResult, shrink: bool = False) -> Table:
     columns = score_columns(rows, str(result.path or ""))
     if shrink:
         drawn = shrunken_scores(result)
-        columns += (Column("shrunken", SHRUNKEN, lambda row: drawn.get((row.name, row.key)), "shrunken"),)
+        columns += (Column("shrunken", ESTIMATE, lambda row: drawn.get((row.name, row.key)), "shrunken"),)
     return Table.of(columns, rows, row=_about_row, notes=(_SHRUNKEN_MEANS,) if shrink else ())
 
 
-SHRUNKEN = Kind(
-    lambda e: f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]",
-    ("shrunken", "shrunken_low", "shrunken_high"),
-    lambda e: (e.value, e.low, e.high),
-    right=True,
-)
 _SHRUNKEN_MEANS = (
     f"shrunken: tasks of a group drawn towards its mean, as far as they are alike, where {FEWEST_TO_SHRINK} or more have the "
     "metric; these intervals hold on average over the tasks. Gates and comparisons do not use them."

@@ -8,6 +8,7 @@ are some, calibrate what comes out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,37 +47,47 @@ def suspicion(answers: Codes, gold: Codes, options: Codes, prior: float = PRIOR)
     right = (answers == gold) & given
     able = np.clip(right.sum(axis=1) / np.maximum(1, given.sum(axis=1)), _LEAST, 1 - _LEAST)[:, None]
     other = np.clip((1 - able) / np.maximum(1, options - 1), 1e-6, None)
-    worth = _worth(np.where(given, right, np.nan))
-    # Of every answer that may be right, how probable what the runs said is then.
+    rho = _alikeness(np.where(given, right, np.nan))
+    told = given & (answers != OTHER)
+    every, some = (_worth(n, rho) / np.maximum(1, n) for n in (np.float64(len(answers)), told.sum(axis=0)))
+    # Of every answer that may be right, how probable what the runs said is then: first which runs gave the published one, then which
+    # other answer the others gave. That may be known of some runs alone, and counts as much as these are worth.
     count = int(max(options.max(initial=2), answers.max(initial=0) + 1, gold.max(initial=0) + 1))
     fits = np.full((count, len(gold)), -np.inf)
     for code in range(count):
+        as_gold = np.where(gold == code, np.log(able), np.log(other))
+        otherwise = np.where(gold == code, np.log(1 - able), np.log1p(-other))
+        agrees = np.where(right, as_gold, otherwise) * given
         said = np.where(answers == code, np.log(able), np.log(other))
-        unknown = np.where(gold == code, np.log(1 - able), np.log1p(-other))
-        each = np.where(answers == OTHER, unknown, said) * given
+        each = agrees * every + (said - agrees) * told * some
         fits[code] = np.where(code < np.maximum(options, gold + 1), each.sum(axis=0), -np.inf)
     published = fits[gold, np.arange(len(gold))]
     fits[gold, np.arange(len(gold))] = -np.inf
-    tempered = (fits - published) * worth / max(1, len(answers))
+    tempered = fits - published
     tempered += np.log(prior / np.maximum(1, options - 1) / (1 - prior))
     best: Codes = tempered.argmax(axis=0)
     top = tempered.max(axis=0)
     odds: Floats = top + np.log(np.exp(tempered - top).sum(axis=0))
     known = ((answers >= 0) & (answers != gold)).any(axis=0)
-    return Suspicion(odds, np.where(known, best, OTHER), worth)
+    return Suspicion(odds, np.where(known, best, OTHER), float(_worth(np.float64(len(answers)), rho)))
 
 
-def _worth(right: Floats) -> float:
-    """n / (1 + (n − 1)·ρ)."""
+def _worth(n: Any, rho: float) -> Any:
+    """How many runs that err apart n runs are worth: n / (1 + (n − 1)·ρ)."""
+    return n / (1 + np.maximum(0, n - 1) * rho)
+
+
+def _alikeness(right: Floats) -> float:
+    """The mean correlation of being right."""
     n = len(right)
     if n < 2:
-        return float(n)
+        return 0.0
     centred = right - np.nanmean(right, axis=1, keepdims=True)
     filled = np.nan_to_num(centred)
     spread = np.sqrt((filled**2).sum(axis=1))
     correlations = filled @ filled.T / np.maximum(np.outer(spread, spread), 1e-12)
     rho = float((correlations.sum() - np.trace(correlations)) / (n * (n - 1)))
-    return n / (1 + (n - 1) * min(1.0, max(0.0, rho)))
+    return min(1.0, max(0.0, rho))
 
 
 def calibrated(log_odds: Floats, wrong: Floats, weights: Floats, *, rounds: int = 50) -> tuple[float, float]:

@@ -6,10 +6,12 @@ model itself about a variant of the task, such as `task:blind`, which shows the 
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -135,14 +137,32 @@ def _program(body: Callable[[DocRequests], str], doc: DocRequests) -> str:
     return f"def {tested[1]}(*given):\n    {body(doc)}\n"
 
 
-_EXAMPLE = re.compile(r">>>\s*(\w+)\((.*)\)\s*\n\s*(.+)")
+_EXAMPLE = re.compile(
+    r"^[^\S\n]*(?:>>>|assert)?[^\S\n]*\w+\((.*)\)(?:\s*\n\s*|[^\S\n]*(?:==|=>|->|➞)[^\S\n]*)(.+)", re.M
+)
 
 
 def _examples(doc: DocRequests) -> str:
-    """A body that knows the examples of its docstring, and nothing else."""
-    found = _EXAMPLE.findall(_question(doc))
-    known = ", ".join(f"({arguments},): {value.strip()}" for _, arguments, value in found)
-    return f"return {{{known}}}.get(tuple(locals().values()))"
+    r"""A body that knows the examples of its docstring, or the tests that the prompt shows, and nothing else. It takes its arguments as
+    the prompt's function has them, or all as one.
+
+    >>> print(_examples(DocRequests(0, {}, "", [Instance("generate_until", {}, ("assert f([1], 2) == 3\nassert g(x) == 4", {}), 0)])))
+    said = tuple(locals().values())
+        return next((value for known, value in [(([1], 2), 3)] if said in (known, (known,))), None)
+    """
+    known = [tuple(map(_literal, (f"({arguments},)", value))) for arguments, value in _EXAMPLE.findall(_question(doc))]
+    told = [example for example in known if None not in example]
+    return (
+        "said = tuple(locals().values())\n"
+        f"    return next((value for known, value in {told!r} if said in (known, (known,))), None)"
+    )
+
+
+def _literal(text: str) -> Any:
+    """None where it is no literal: an example that no body can know without computing."""
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return ast.literal_eval(text.strip())
+    return None
 
 
 def _always(answer: Any) -> Callable[[Docs], Rule]:
@@ -199,7 +219,7 @@ for _name, _floor in {
     "return_none": Floor(
         "a program that returns None", "programs", _each(partial(_program, lambda doc: "return None"))
     ),
-    "examples": Floor("the values of the docstring's examples", "programs", _each(partial(_program, _examples))),
+    "examples": Floor("the values of the examples in the prompt", "programs", _each(partial(_program, _examples))),
     "no_answer": Floor("an empty answer, judged", "judged", _always(""), by_default=False),
     "refusal": Floor("a polite refusal, judged", "judged", _always(REFUSAL), by_default=False),
     "non_answer": Floor(

@@ -114,6 +114,11 @@ def find_suspects(runs: Sequence[Run], options: RankOptions, shown: int = 20) ->
         docs, count = _of_task(runs, task, common_key(runs, task, options.metric), own)
         found += docs
         used += count
+    if not found:
+        raise ConfigError(
+            f"{', '.join(tasks)}: no doc is right or wrong in {FEWEST} runs",
+            hint="Suspects need scores of 0 and 1; --metric names another.",
+        )
     ordered = sorted(found, key=lambda doc: -doc.probability)
     return Suspects(tuple(ordered), len(runs), used, shown, str(runs[0].path))
 
@@ -173,7 +178,9 @@ def _docs(runs: Sequence[Run], task: str, key: MetricKey) -> dict[str, _Doc]:
                 continue
             published, answer, options = _answer(doc)
             if (entry := found.get(doc.doc_hash)) is None:
-                name = str(doc.doc["doc"]) if run.format == "table" else str(doc.doc_id)
+                name = str(doc.doc_id)
+                if run.format == "table":
+                    name, options = doc.doc["doc"], doc.doc.get("options", options)
                 entry = _Doc(doc.doc_id, doc.doc_hash, name, published, options or _NO_CHOICES, {}, set())
                 found[doc.doc_hash] = entry
             entry.answers[number] = answer
