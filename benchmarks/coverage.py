@@ -548,7 +548,7 @@ def main() -> None:
             continue
         if time.monotonic() - started > 60 * arguments.minutes:
             sys.exit(f"{len(done)} of {len(chosen)} cells are there; run it again for the others")
-        done[cell.title] = run(cell, arguments.times or (400 if cell.slow else 2000))
+        done[cell.title] = run(cell, arguments.times or cell.times)
         print(*row_of(cell, done[cell.title]), sep=" | ", file=sys.stderr, flush=True)
         if not trial:
             with MEASURED.open("a", encoding="utf-8") as file:
