@@ -324,5 +324,6 @@ def test_a_benchmark_is_tested_without_a_rule_about_models(here: Path, capsys: p
         assert call(capsys, "ci")[0] == code
         (check,) = report(here)["checks"]
         assert check["rule"].startswith("floor longest")
+        assert f"{check['value']:.4f} (n = {check['n']}), 95% bound" in check["reason"]
     write_ci(here, 0.9, rules=[], baseline=None)
     assert call(capsys, "ci")[0] == 2

@@ -119,7 +119,7 @@ def floor_checks(config: CIConfig, run: Run) -> list[GateCheck]:
             limit = allowed.limit + (chance or 0.0) * allowed.above_chance
             bounds = rescaled(estimate, 1 - 2 * config.alpha)
             result = above_threshold(bounds, limit, alpha=config.alpha, higher_is_better=False, estimate=estimate)
-            checks.append(GateCheck(task.name, key, result, "floor", estimate.value, None, estimate.n, text))
+            checks.append(GateCheck(task.name, key, result, "threshold", estimate.value, None, estimate.n, text))
     return checks
 
 
