@@ -15,7 +15,9 @@ from assay.stats import Estimate
 
 Values = tuple[Any, ...]
 _MOST_ACROSS = 12
-FIELD = Kind(lambda value: f"{value:,}" if isinstance(value, int) else str(value), right=True)
+FIELD = Kind(
+    lambda value: "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value), right=True
+)
 
 
 def field_tables(scores: Sequence[FieldScore]) -> tuple[Table, ...]:
