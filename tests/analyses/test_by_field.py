@@ -103,6 +103,7 @@ def test_fields_that_make_no_table_are_refused(run: Path) -> None:
 def test_the_viewer_shows_them_too(run: Path, tmp_path: Path) -> None:
     with TestClient(create_app([run.parent], scratch=tmp_path), base_url="http://127.0.0.1:8000") as client:
         name = json.loads(client.get("/?download=jsonl").text.splitlines()[0])["id"]
+        assert f'href="/by_field?run={name}"' in client.get(f"/run/{name}").text
         for _ in range(50):
             page = client.get(f"/by_field?run={name}&fields=depth").text
             if "Computing" not in page:

@@ -101,10 +101,10 @@ def _docs(wanted: Wanted, collection: Collection, length: int) -> Iterator[Doc |
     rng = random.Random(wanted.seed)
     questions, documents = collection
 
-    def tokens(count: int) -> int:
-        return wanted.tokens(f"{prompt(questions[0], documents, count, rng)} {questions[0].answers}") + ROOM
+    def text_of(count: int) -> str:
+        return f"{prompt(questions[0], documents, count, rng)} {questions[0].answers}"
 
-    most = max(1, grow(tokens, length, STEP, start=STEP, most=len(documents)))
+    most = max(1, grow(text_of, wanted.tokens, length - ROOM, STEP, start=STEP, most=len(documents)))
     for index, question in enumerate(questions[: wanted.docs]):
         least = len(question.holding)
         for count in [*range(max(most, least), least, -STEP), least]:

@@ -17,6 +17,8 @@ FORM = 1
 """Counts up when the same settings make other docs."""
 DEFAULT_LENGTHS = (4096,)
 DEFAULT_DOCS = 500
+_AIR = 1.15
+"""How much denser than the last one that was counted a text may be."""
 _FILES = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
 
@@ -56,25 +58,40 @@ class Wanted:
         return {"test": generated_docs({**own, "seeds": (self.seed, self.numpy_seed), **facts}, make)}
 
 
-def grow(tokens: Callable[[int], int], length: int, step: int, *, start: int, most: int | None = None) -> int:
-    """How many pieces of a text fill `length` tokens, found by adding `step` at a time as RULER does.
+def grow(
+    text_of: Callable[[int], str],
+    tokens: Callable[[str], int],
+    room: int,
+    step: int,
+    *,
+    start: int,
+    most: int | None = None,
+) -> int:
+    """How many pieces make a text of `room` tokens, found by adding `step` at a time as RULER does.
 
-    >>> grow(lambda pieces: 30 * pieces, 1000, 10, start=10)
+    Every text is made, for the next ones depend on it; tokens are counted where a text has twice the characters of the last
+    one that was counted, or comes near the end.
+
+    >>> grow(lambda pieces: "a" * pieces, len, 35, 10, start=10)
     30
-    >>> grow(lambda pieces: 30 * pieces, 1000, 10, start=10, most=25)
+    >>> grow(lambda pieces: "a" * pieces, len, 35, 10, start=10, most=25)
     25
     """
-    pieces, taken = start, 0
-    while taken < length:
-        taken = tokens(pieces)
-        if taken > length:
+    pieces, taken, counted, density = start, 0, 0, 0.0
+    while taken < room:
+        text = text_of(pieces)
+        taken = int(_AIR * density * len(text))
+        if taken >= room or len(text) > 2 * counted:
+            taken, counted = tokens(text), len(text)
+            density = taken / counted
+        if taken > room:
             return pieces - step
         if most is not None and pieces + step > most:
             return most
         pieces += step
-        if pieces > 100 * length:
+        if pieces > 100 * max(room, step):
             raise DataError(
-                f"a text of {pieces:,} pieces has {taken:,} tokens, and {length:,} are wanted: the tokenizer miscounts",
+                f"a text of {pieces:,} pieces has {taken:,} tokens, and {room:,} are wanted: the tokenizer miscounts",
                 hint="Name another: --metadata tokenizer=<directory or hub name>.",
             )
     return pieces

@@ -79,13 +79,14 @@ def _docs(task: Needles, wanted: Wanted, words: list[str], length: int) -> Itera
     draw = Draw(task, words, random.Random(wanted.seed))
     step, least = task.step(length), task.keys * task.values
 
-    def tokens(pieces: int) -> int:
+    def text_of(pieces: int) -> str:
         drawn = draw(pieces)
-        return wanted.tokens(drawn.text + " ".join(drawn.answers)) + ROOM
+        return drawn.text + " ".join(drawn.answers)
 
     available = len(draw.words) if task.haystack == "essay" else None
     most = None if available is None else available + step  # a text of all words is measured once more
-    pieces = max(grow(tokens, length, step, start=max(step, least), most=most), least)
+    pieces = grow(text_of, wanted.tokens, length - ROOM, step, start=max(step, least), most=most)
+    pieces = max(pieces, least)
     pieces = pieces if available is None else min(pieces, available)
     for index in range(wanted.docs):
         yield _fitting(task, wanted, draw, index, length, range(pieces, 0, -step))

@@ -64,11 +64,11 @@ def _docs(wanted: Wanted, length: int) -> Iterator[Doc | None]:
 
 
 def _lines(wanted: Wanted, draw: Draw, length: int, letters: int, step: int, beside: int) -> int:
-    def tokens(lines: int) -> int:
+    def text_of(lines: int) -> str:
         drawn = draw(lines, letters)
-        return wanted.tokens(f"{drawn.text}{drawn.question} {drawn.names}") + ROOM + beside
+        return f"{drawn.text}{drawn.question} {drawn.names}"
 
-    return grow(tokens, length, step, start=step)
+    return grow(text_of, wanted.tokens, length - ROOM - beside, step, start=step)
 
 
 def _fitting(

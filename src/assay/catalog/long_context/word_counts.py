@@ -50,11 +50,12 @@ def _lists(wanted: Wanted, known: Sequence[str], length: int) -> Iterator[Doc | 
         text, answer = draw(words, *repeats)
         return f"{_LIST}{shown}{_TEN}{_TEN_ANSWER}{numbered(solved)}", f"{_LIST}{text}{_TEN}", answer
 
-    def tokens(words: int) -> int:
+    def text_of(words: int) -> str:
         shown, text, answer = both(words)
-        return wanted.tokens(f"{shown}\n{text}{_TEN_ANSWER} {numbered(answer)}") + COMMON_ROOM
+        return f"{shown}\n{text}{_TEN_ANSWER} {numbered(answer)}"
 
-    words = grow(tokens, length, COMMON_STEP, start=COMMON_STEP, most=len(draw.words))
+    room = length - COMMON_ROOM
+    words = grow(text_of, wanted.tokens, room, COMMON_STEP, start=COMMON_STEP, most=len(draw.words))
     for index in range(wanted.docs):
         for fewer in range(words, 0, -COMMON_STEP):
             _, text, answer = both(fewer)
