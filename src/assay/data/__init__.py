@@ -12,6 +12,7 @@ from assay.data.docs import (
     seeded_globals,
 )
 from assay.data.finding import DatasetNeed, FoundDataset, find_dataset, find_model, need_of_task
+from assay.data.generated import generated_docs
 from assay.data.hub import HubClient
 from assay.data.mirror import FetchProgress, check_mirror, fill_mirror
 from assay.data.source import DataSource, hub_or_cache, mirror_dir, why_out_of_reach
@@ -33,6 +34,7 @@ __all__ = [
     "fill_mirror",
     "find_dataset",
     "find_model",
+    "generated_docs",
     "hub_or_cache",
     "iter_docs",
     "mirror_dir",

@@ -1,6 +1,7 @@
 """A finished run of any harness, opened: what was requested and answered, and a value for each doc, column by column."""
 
 from assay.finished.alignment import Alignment, align
+from assay.finished.by_field import FieldScore, own_fields, scores_by_field
 from assay.finished.estimating import with_our_estimates
 from assay.finished.formats import (
     RUN_FORMATS,
@@ -38,6 +39,7 @@ __all__ = [
     "AnsweredDoc",
     "Columns",
     "DocColumn",
+    "FieldScore",
     "Keys",
     "PerSolved",
     "Run",
@@ -51,6 +53,7 @@ __all__ = [
     "open_results",
     "open_run",
     "open_runs",
+    "own_fields",
     "perturbations_in",
     "propose_run",
     "read_assay",
@@ -60,6 +63,7 @@ __all__ = [
     "same_questions",
     "sample_objects",
     "sample_rows",
+    "scores_by_field",
     "shared_keys",
     "stored_docs",
     "stored_questions",

@@ -23,6 +23,7 @@ from assay.models.selftest import run_checks
 from assay.models.waiting import waiting_for
 
 if TYPE_CHECKING:
+    from assay.models.hf.measuring import token_counter
     from assay.models.prefix_tree import count_distinct
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "pulled",
     "run_checks",
     "to_response",
+    "token_counter",
     "waiting_for",
 ]
 
@@ -72,4 +74,8 @@ def __getattr__(name: str) -> Any:
         from assay.models.prefix_tree import count_distinct
 
         return count_distinct
+    if name == "token_counter":  # as local models are loaded, which most runs do without
+        from assay.models.hf.measuring import token_counter
+
+        return token_counter
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

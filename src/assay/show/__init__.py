@@ -1,6 +1,7 @@
 """Findings, and a run's result, to what people and machines read: terminal, Markdown, LaTeX, CSV, JSON, HTML, notebook, JUnit."""
 
 from assay.show.axes import Axis, Whisker
+from assay.show.by_field import field_tables
 from assay.show.data import json_lines, table_data, to_annotations, to_code_quality
 from assay.show.facts import command_of, marks_of
 from assay.show.findings import BuildCheck, Column, Conclusion, Findings, Outcome, ShownRow, Table, repeated_names
@@ -42,6 +43,7 @@ __all__ = [
     "Table",
     "Whisker",
     "command_of",
+    "field_tables",
     "fitted",
     "forest_plot",
     "format_of",

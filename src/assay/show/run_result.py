@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from assay.errors import ConfigError, did_you_mean
+from assay.finished import FieldScore, open_run, own_fields, scores_by_field
 from assay.registry import Registry
 from assay.results import Health, MetricKey, RunResult, TableRow, assay_version, health_counters, rows_of
 from assay.show.axes import Axis, Whisker
+from assay.show.by_field import field_tables
 from assay.show.facts import command_of, marks_of
 from assay.show.failures import worst_failures
 from assay.show.findings import Column, Findings, Table
@@ -119,6 +122,19 @@ def health_table(health: Mapping[str, Health]) -> Table:
     return Table.of(columns, health.items(), row=lambda item: {"note": "; ".join(all_marks(item[1]))}, title="Health")
 
 
+def own_field_tables(result: RunResult) -> tuple[Table, ...]:
+    """Scores by the fields that tasks name, where the run has its docs and they have the fields."""
+    named = {name: fields for name, task in result.tasks.items() if (fields := own_fields(task))}
+    if result.place is None or not named:
+        return ()
+    run = open_run(result.place)
+    scores: list[FieldScore] = []
+    for task in (name for name in run.tasks if name in named):
+        with suppress(ConfigError):
+            scores += scores_by_field(run, task, named[task])
+    return field_tables(scores)
+
+
 def _counter(name: str) -> Callable[[HealthRow], int]:
     return lambda item: item[1].count(name)
 
@@ -145,7 +161,7 @@ def run_findings(result: RunResult, run: Mapping[str, Any] | None = None, *, shr
     return Findings(
         title=title_of(result),
         tables=(score_table(result, shrink),),
-        details=lambda: (health_table(health),) if health else (),
+        details=lambda: ((health_table(health),) if health else ()) + own_field_tables(result),
         notes=(*result.remarks, *reasons, *((f"Answers: {result.answers_from}",) if result.answers_from else ())),
         result=result,
         page=lambda findings: _page(findings, result, run or {}),

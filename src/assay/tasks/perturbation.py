@@ -172,7 +172,7 @@ _GRAMMAR = frozenset(
 
 def _meanings(word: str) -> list[Any]:
     try:
-        from nltk.corpus import wordnet  # type: ignore[import-untyped]
+        from nltk.corpus import wordnet
 
         meanings: list[Any] = wordnet.synsets(word)
     except (ImportError, LookupError) as error:

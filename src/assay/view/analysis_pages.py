@@ -47,6 +47,13 @@ def _explain(runs: Sequence[Run], query: Mapping[str, str]) -> Findings:
     return findings(explain(runs[0], runs[1], ExplainOptions(task=query.get("task") or None)))
 
 
+def _by_field(runs: Sequence[Run], query: Mapping[str, str]) -> Findings:
+    from assay.analyses.by_field import ByFieldOptions, by_field, findings
+
+    named = tuple(name.strip() for name in query.get("fields", "").split(",") if name.strip())
+    return findings(by_field(runs[0], ByFieldOptions(by=named)))
+
+
 PAGES: Registry[AnalysisPage] = Registry("viewer page", group="assay.pages")
 """Name, which is its address, to page."""
 
@@ -73,6 +80,17 @@ PAGES.add(
 PAGES.add(
     "explain",
     AnalysisPage("Explain", _explain, failure="This difference cannot be explained", asks=("task",)),
+)
+PAGES.add(
+    "by_field",
+    AnalysisPage(
+        "By field",
+        _by_field,
+        least=1,
+        failure="The scores of this run cannot be split",
+        about="A score for the docs with equal values in these fields, such as max_length, depth; empty: those that tasks name.",
+        asks=("fields",),
+    ),
 )
 
 

@@ -160,7 +160,9 @@ class Handlers:
         context = runs_page(self.site, request.query_params)
         if form := wants(request):
             return attachment(downloads.run_list(context["runs"]), form, "runs")
-        return html("runs.html", pages={name: PAGES[name].title for name in PAGES}, **context)
+        return html(
+            "runs.html", pages={name: page.title for name in PAGES if (page := PAGES[name]).least > 1}, **context
+        )
 
     def run(self, request: Request) -> Response:
         run_id = request.path_params["run_id"]
