@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.models.openai.llama_server import Gateway, start, write_float32, write_model
-from tests.models.openai.test_real_server import SMALL, arc_docs
+from tests.models.openai.test_real_server import SMALL, arc_docs, log_probabilities
 
 import assay
 from assay.errors import AssayError
@@ -245,12 +245,16 @@ def test_choices_of_a_task_run_end_to_end(url: str, hf: LM, tmp_path: Path) -> N
 
 @pytest.mark.wide
 @pytest.mark.skipif(not SMALL.is_dir(), reason="`assay fetch --model smollm2-135m` was not run")
-def test_a_real_model_in_float32_is_as_hf_has_it(tmp_path: Path) -> None:
+def test_sixty_docs_of_a_real_model_in_float32_are_as_hf_has_them(tmp_path: Path) -> None:
     write_float32(next(SMALL.rglob("*.gguf")), tmp_path / "float32.gguf")
-    server, requests = start(tmp_path / "float32.gguf", n_ctx=1024, exact=True), choices(60)
-    model, hf = connect(server.listening_address), load_model("hf", {"pretrained": str(tmp_path / "float32.gguf")})
-    found, expected = model.loglikelihood(requests), hf.loglikelihood(requests)
-    assert max(abs(one[0] - two[0]) for one, two in zip(found, expected)) < 1e-3
-    assert [one[1] for one in found] == [two[1] for two in expected]
-    model.close()
+    server = start(tmp_path / "float32.gguf", n_ctx=1024, exact=True)
+    shared: dict[str, Any] = {"tasks": ["demo_capitals_en"], "limit": 60, "bootstrap_iters": 0, "log_samples": True}
+    shared |= {"store": str(tmp_path / "store.sqlite")}
+    given = {"base_url": server.listening_address, "model": "small"}
+    there = assay.evaluate(model="local-completions", model_args=given, output_path=str(tmp_path / "there"), **shared)
+    given = {"pretrained": str(tmp_path / "float32.gguf")}
+    here = assay.evaluate(model="hf", model_args=given, output_path=str(tmp_path / "here"), **shared)
     del server
+    found, expected = log_probabilities(there), log_probabilities(here)
+    assert len(found) == len(expected) == 240
+    assert max(abs(one - two) for one, two in zip(found, expected)) < 1e-3

@@ -201,7 +201,7 @@ class ServerInfo(LM):
         """The address that pages stand under which are no part of OpenAI's."""
         return sibling_address(self.url, self.ENDPOINT, "").removesuffix("/v1")
 
-    def identify(self, times: int) -> Identity:
+    def identify(self, times: int) -> Identity | None:
         listing = self.listing()
         builds: dict[str, None] = {}
         replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
