@@ -37,8 +37,8 @@ CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
 class LlamaCppArguments:
     """What `--model_args` may say beside `pretrained`."""
 
-    num_concurrent: int = 2
-    """Slots of the server: requests that it computes together."""
+    num_concurrent: int = 1
+    """Slots of the server: requests that it computes together, which changes the last bits of their numbers."""
     max_length: int = 4096
     """Tokens of a slot, prompt and answer; at most what the model was trained with."""
     cache_type: str = "f32"

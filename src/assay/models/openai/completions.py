@@ -11,6 +11,7 @@ from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
 from assay.models.base import ABILITIES, Capabilities, Check, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
+from assay.models.identity import PROBES
 from assay.models.likelihoods import WindowSums, rolling_windows
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
@@ -77,7 +78,10 @@ class LocalCompletions(ServerLM):
 
     def own_checks(self, tolerance: float) -> Iterator[Check]:
         """Which ways to log-likelihoods are exact on this server."""
-        yield self._check_echo()
+        echo = self._check_echo()
+        yield echo
+        if echo.passed is not None:
+            return
         by_token, reason = self._find_by_token()
         if by_token is None:
             yield Check("likelihoods by token", None, note=reason)
@@ -273,11 +277,15 @@ class LocalCompletions(ServerLM):
         name = "likelihoods by echo"
         if no_echo := self._why_no_echo():
             return Check(name, None, note=no_echo)
-        text, generated = self._echoed(_PROBE)[-1]
-        *_, (same, echoed), _ = self._echoed(_PROBE + text)
-        if same != text or not text:
+        differences = []
+        for prompt in PROBES:
+            text, generated = self._echoed(prompt)[-1]
+            *_, (same, echoed), _ = self._echoed(prompt + text)
+            if text and same == text:
+                differences.append(abs(echoed - generated))
+        if not differences:
             return Check(name, None, note="what it generates and what it echoes are other tokens")
-        difference = abs(echoed - generated)
+        difference = max(differences)
         return Check(name, difference <= SAME, difference, note="exact" if difference <= SAME else "not exact")
 
     def _echoed(self, prompt: str) -> list[tuple[str, float]]:
