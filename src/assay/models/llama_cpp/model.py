@@ -17,13 +17,14 @@ from typing import Any
 from assay.errors import ConfigError, ModelError, install_hint
 from assay.instance import Instance, Response
 from assay.models.arguments import with_arguments
-from assay.models.base import ABILITIES, Capabilities, ModelInfo, Stop, never
+from assay.models.base import ABILITIES, Capabilities, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.catalog import CATALOG, model_directory
 from assay.models.engine_process import GRACE, EngineProcess, new_logs
 from assay.models.hf.files import check_gguf, fingerprint
 from assay.models.likelihoods import as_requests, label_logprobs_by_likelihood
 from assay.models.llama_cpp.serving import Start
 from assay.models.openai.completions import LocalCompletions
+from assay.models.openai.server_info import only_entry
 from assay.models.openai.transport import Transport
 from assay.models.openai.wire import Settings
 from assay.models.waiting import told_while
@@ -89,6 +90,8 @@ class LlamaCpp(LocalCompletions):
                 reasoning_effort=given.reasoning_effort,
             )
             self._given_length = self.context_length()
+            self._said = only_entry(self.listing())
+            self._scores = self._finds_exact_way()
         except BaseException:
             self._end(grace=0.0)
             raise
@@ -131,13 +134,12 @@ class LlamaCpp(LocalCompletions):
         )
 
     def capabilities(self, wanted: Collection[str] = ABILITIES, known: Collection[str] = ()) -> Capabilities:
-        return Capabilities()
+        return Capabilities(likelihoods=bool(self._scores))
 
     def get_model_info(self) -> dict[str, Any]:
-        said = next(iter((self.listing() or {}).get("data") or [{}])).get("meta") or {}
         return {
-            "model_num_parameters": said.get("n_params"),
-            "model_dtype": said.get("ftype"),
+            "model_num_parameters": self._said.get("meta.n_params"),
+            "model_dtype": self._said.get("meta.ftype"),
             "gguf": "llama.cpp",
             "xllamacpp": version("xllamacpp"),
         }
@@ -192,6 +194,12 @@ class LlamaCpp(LocalCompletions):
             address: str = self.process.receive()
         self.process.ready = True
         return address
+
+    def _finds_exact_way(self) -> bool:
+        try:
+            return self._can_score(never)
+        except NoLikelihoods:
+            return False
 
     def _end(self, grace: float) -> None:
         self.process.pipe.close()
