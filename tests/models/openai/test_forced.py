@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 
 import pytest
 from tests.models.openai.llama_server import Gateway, start, write_float32, write_model
-from tests.models.openai.test_real_server import SMALL, arc_docs, log_probabilities
+from tests.models.openai.test_real_server import SMALL, arc_docs
 
 import assay
 from assay.errors import AssayError
 from assay.instance import Instance, Response
 from assay.models import load_model
 from assay.models.base import LM, NoLikelihoods
+from assay.results import read_columns
 
 pytest.importorskip("torch")
 WORDS = [
@@ -255,6 +257,13 @@ def test_sixty_docs_of_a_real_model_in_float32_are_as_hf_has_them(tmp_path: Path
     given = {"pretrained": str(tmp_path / "float32.gguf")}
     here = assay.evaluate(model="hf", model_args=given, output_path=str(tmp_path / "here"), **shared)
     del server
-    found, expected = log_probabilities(there), log_probabilities(here)
+    found, expected = choice_logprobs(there), choice_logprobs(here)
     assert len(found) == len(expected) == 240
     assert max(abs(one - two) for one, two in zip(found, expected)) < 1e-3
+
+
+def choice_logprobs(result: assay.Results) -> list[float]:
+    """Of each choice of each doc, from the samples that the run kept."""
+    assert result.path is not None
+    rows = sorted(read_columns(next(Path(result.path).rglob("*.parquet")), ["doc_id", "filtered_resps"]))
+    return [ll for _, text in rows for ll, _ in json.loads(text)]
