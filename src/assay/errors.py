@@ -55,6 +55,7 @@ EXTRA_OF_PACKAGE = {
     "litellm": "litellm",
     "ray": "ray",
     "mcp": "agents",
+    "xllamacpp": "gguf",
 }
 """The extra that brings a package which Assay itself imports."""
 

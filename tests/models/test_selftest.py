@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.models import faulty_models
-from tests.models.openai.faulty_server import FaultyServer
+from tests.models.openai.faulty_server import SGLANG, VLLM, Dialect, FaultyServer
 
 from assay.cli.selftest import command
 from assay.errors import ModelError
@@ -142,7 +142,7 @@ def test_a_server_that_repeats_draws_only_when_they_are_alone_is_told_what_that_
     ("kind", "echo", "not_there"),
     [
         ("local-completions", True, ["chat round trip"]),
-        ("local-completions", False, [*SCORED, "chat round trip"]),
+        ("local-completions", False, ["likelihoods by echo", "likelihoods by token", *SCORED, "chat round trip"]),
         ("local-chat-completions", True, [*SCORED, "tool call"]),
     ],
 )
@@ -151,6 +151,25 @@ def test_a_sound_server_is_spared_what_it_does_not_have(kind: str, echo: bool, n
         checks = served(kind, server)
     assert not failed(checks)
     assert skipped(checks) == not_there
+
+
+@pytest.mark.parametrize("dialect", [Dialect(), VLLM, SGLANG])
+def test_an_echo_is_exact_where_a_token_is_worth_what_it_was_when_it_was_generated(dialect: Dialect) -> None:
+    class Tempered(FaultyServer):
+        """Echoes log-probabilities at another temperature than it generates with."""
+
+        def _logprobs(self, prompt: bytes, generated: bytes) -> dict[str, Any]:
+            said = super()._logprobs(prompt, generated)
+            values = said["token_logprobs"]
+            return {**said, "token_logprobs": [v and v / 2 for v in values[:-1]] + values[-1:]}
+
+    with FaultyServer(dialect=dialect) as sound, Tempered(dialect=dialect) as tempered:
+        found, wrong = (served("local-completions", server)["likelihoods by echo"] for server in (sound, tempered))
+    assert found.passed
+    assert found.difference == 0
+    assert wrong.passed is False
+    assert wrong.difference is not None
+    assert wrong.difference > 0.05
 
 
 @pytest.mark.parametrize(

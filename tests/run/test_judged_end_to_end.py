@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.models.openai.test_real_server import start, write_model
+from tests.models.openai.llama_server import start, write_model
 from tests.run.support import results_without_times
 from tests.scoring.judges.bench import TASK
 

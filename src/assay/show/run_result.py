@@ -147,6 +147,8 @@ def all_marks(health: Health) -> list[str]:
 
 def title_of(result: RunResult) -> str:
     words = [result.model_name or str(result.config.get("model"))]
+    if gguf := result.model.get("gguf"):
+        words.append(f"GGUF, {gguf}")  # dequantised, or by whose kernels
     if result.config.get("limit"):
         words.append(f"limit {result.config['limit']}")
     return " · ".join(words)

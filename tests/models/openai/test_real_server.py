@@ -7,62 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from tests.models.openai.llama_server import start, write_float32, write_model
 
 import assay
-from assay.errors import ModelError
 from assay.instance import Instance, Message
 from assay.models import load_model
 from assay.paths import assay_home
 from assay.results import read_columns
-
-gguf = pytest.importorskip("gguf")
-xllamacpp = pytest.importorskip("xllamacpp")
-
-
-def byte_characters() -> list[str]:
-    """One printable character for each byte, as in GPT-2's vocabulary."""
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    extra = iter(range(256, 512))
-    return [chr(byte) if byte in printable else chr(next(extra)) for byte in range(256)]
-
-
-def write_model(path: Path) -> None:
-    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *byte_characters(), "th"]
-    size, rng, writer = 64, np.random.default_rng(0), gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(512)
-    writer.add_embedding_length(size)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(size)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(1)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(tokens)
-    writer.add_token_types([3, 3, 3] + [1] * (len(tokens) - 3))
-    writer.add_token_merges(["t h"])
-    writer.add_bos_token_id(0)
-    writer.add_eos_token_id(2)
-    writer.add_chat_template(
-        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    )
-    square, half, row = (size, size), (size // 2, size), (size,)
-    shapes = {"token_embd": (len(tokens), size), "output_norm": row, "blk.0.attn_norm": row, "blk.0.ffn_norm": row}
-    shapes |= {f"blk.0.{name}": square for name in ("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down")}
-    shapes |= {"blk.0.attn_k": half, "blk.0.attn_v": half}
-    for name, shape in shapes.items():
-        values = rng.normal(size=shape) * 0.3
-        if name == "token_embd":  # it writes whole characters: llama.cpp lists nothing beside half of one
-            values[[i for i in range(len(tokens)) if not 35 <= i < 130]] *= 0.01
-        writer.add_tensor(f"{name}.weight", values.astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 @pytest.fixture(scope="module")
@@ -72,16 +24,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = start(path)
     yield server.listening_address
     del server
-
-
-def start(path: Path, n_ctx: int = 1024, *, at_once: int = 2, float32_cache: bool = False) -> Any:
-    params = xllamacpp.CommonParams()
-    if float32_cache:
-        params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-    params.model.path = str(path)
-    params.n_ctx, params.n_parallel, params.port, params.warmup = n_ctx, at_once, 0, False
-    params.cpuparams.n_threads = 1
-    return xllamacpp.Server(params)
 
 
 def ask(prompt: str, **settings: Any) -> Instance:
@@ -110,13 +52,6 @@ def test_sampled_draws_can_be_asked_for_again(url: str) -> None:
     draws = [a.answer for _, a in sorted(model.stream("generate_until", [request] * 3, [0, 1, 2]))]
     assert len(set(draws)) == 3
     assert dict(model.stream("generate_until", [request], [1]))[0].answer == draws[1]
-    model.close()
-
-
-def test_it_has_no_echo_and_that_is_said(url: str) -> None:
-    model = load_model("local-completions", {"base_url": url, "model": "tiny"})
-    with pytest.raises(ModelError, match="log-probabilities"):
-        model.loglikelihood([Instance("loglikelihood", {}, ("a", " b"), 0)])
     model.close()
 
 
@@ -162,7 +97,7 @@ def test_every_form_of_arc_easy_runs_end_to_end(url: str, name: str, tmp_path: P
 def test_what_it_can_be_asked_for_is_found_out(url: str, name: str) -> None:
     model = load_model(name, {"base_url": url, "model": "tiny"})
     able = model.capabilities()
-    assert (able.likelihoods, able.top_logprobs, able.stop_strings) == (False, True, True)
+    assert (able.likelihoods, able.top_logprobs, able.stop_strings) == (name == "local-completions", True, True)
     # llama.cpp answers an image that its model cannot see with a 500, which is no reason to try again.
     assert (able.images, able.tools) == (False, name == "local-chat-completions")
     assert (able.seeds, able.continues) == (True, True)
@@ -196,29 +131,13 @@ def test_it_counts_the_tokens_of_a_text(url: str, name: str) -> None:
 SMALL = assay_home() / "models" / "smollm2-135m"
 
 
-def write_float32(source: Path, target: Path) -> None:
-    """The weights of a quantised file as float32: what the hf backend computes with."""
-    reader = gguf.GGUFReader(source)
-    writer = gguf.GGUFWriter(target, reader.get_field("general.architecture").contents())
-    for field in reader.fields.values():
-        if not field.name.startswith("GGUF.") and field.name not in ("general.architecture", "general.file_type"):
-            kind, *_, within = [*field.types, None] if len(field.types) == 1 else field.types
-            writer.add_key_value(field.name, field.contents(), kind, sub_type=within)
-    for tensor in reader.tensors:
-        writer.add_tensor(tensor.name, gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 @pytest.mark.wide
 @pytest.mark.skipif(not SMALL.is_dir(), reason="`assay fetch --model smollm2-135m` was not run")
 def test_letters_agree_with_the_likelihoods_of_the_same_prompt(tmp_path: Path) -> None:
     """The same weights on both sides: llama.cpp's kernels for quantised weights also round the activations, which moves
     the labels of so small a model by more than they lie apart."""
     write_float32(next(SMALL.rglob("*.gguf")), tmp_path / "float32.gguf")
-    server = start(tmp_path / "float32.gguf", n_ctx=4096, float32_cache=True)
+    server = start(tmp_path / "float32.gguf", n_ctx=4096, exact=True)
     shared: dict[str, Any] = {"tasks": ["demo_capitals_en:letters"], "bootstrap_iters": 0, "limit": 100}
     shared |= {"store": str(tmp_path / "store.sqlite"), "log_samples": True}
     there = assay.evaluate(

@@ -13,6 +13,7 @@ from assay.errors import ConfigError
 from assay.instance import Instance, Response
 from assay.models.arguments import check_arguments, split_arguments, with_arguments
 from assay.models.base import LM, Stop, StreamingLM, never
+from assay.models.catalog import CATALOG
 from assay.models.generation import thoughts_named_in
 from assay.models.hf.arguments import IN_FINGERPRINT, HFArguments
 from assay.models.hf.files import fingerprint, weights_in_memory
@@ -274,7 +275,9 @@ class HFLM(StreamingLM):
 
     def get_model_info(self) -> dict[str, Any]:
         revision = self.source.revision if self.source is not None else None
+        named = self.source is not None and self.source.gguf_file and self.source.pretrained not in CATALOG
         return {
+            **({"gguf": "dequantised"} if named else {}),
             "model_num_parameters": int(self.model.num_parameters()),
             "model_dtype": str(self.model.dtype),
             "model_revision": revision,

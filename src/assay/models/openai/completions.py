@@ -1,4 +1,4 @@
-"""`/v1/completions`: generation, and likelihoods where the server echoes prompts with log-probabilities."""
+"""`/v1/completions`: generation, and likelihoods where the server echoes prompts with log-probabilities, or token by token."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any, ClassVar
 
 from assay.errors import ModelError
 from assay.instance import Context, Instance, Response
-from assay.models.base import ABILITIES, Capabilities, ModelInfo, NoLikelihoods, Stop, never
+from assay.models.base import ABILITIES, Capabilities, Check, ModelInfo, NoLikelihoods, Stop, never
 from assay.models.generation import GenerationSettings, room_for_prompt
+from assay.models.identity import PROBES
 from assay.models.likelihoods import WindowSums, rolling_windows
 from assay.models.openai.backend import ServerLM
 from assay.models.openai.echo import EchoRequest, scored_tokens, sum_score
+from assay.models.openai.forced import SAME, TokenByToken, find_exact_way, stream_by_token
 from assay.models.openai.sending import MOST_CHOICES, TAKES_LISTS
-from assay.models.openai.server_info import TOPS, entry_of
+from assay.models.openai.server_info import TOPS, context_said, entry_of, only_entry
 from assay.models.openai.tokens import Encoder, HFEncoder, split_pair
-from assay.models.openai.wire import Failed, Job, Unusable, why_unsendable
+from assay.models.openai.wire import NOTHING_TO_SCORE, Failed, Job, Unusable, why_unsendable
 
 _PROBE = "The sun rises in the east."
 
@@ -29,6 +31,7 @@ class LocalCompletions(ServerLM):
     ENDPOINT = "/completions"
     TOP_LOGPROBS: ClassVar[Mapping[str, Any]] = {"logprobs": TOPS}
     _echo_works = False
+    _by_token: TokenByToken | None = None
     _takes_lists: bool | None = None
     _scores: bool | None = None
 
@@ -45,7 +48,9 @@ class LocalCompletions(ServerLM):
             raise self.cannot_answer(request_type)
         if not self._can_score(stop):
             return
-        if request_type == "loglikelihood":
+        if self._by_token is not None:
+            yield from stream_by_token(self._by_token, request_type, instances, stop)
+        elif request_type == "loglikelihood":
             yield from self._stream_pairs(instances, stop)
         else:
             yield from self._stream_rolling(instances, stop)
@@ -70,6 +75,19 @@ class LocalCompletions(ServerLM):
             except NoLikelihoods:
                 self._scores = False
         return replace(found, likelihoods=self._scores)
+
+    def own_checks(self, tolerance: float) -> Iterator[Check]:
+        """Which ways to log-likelihoods are exact on this server."""
+        echo = self._check_echo()
+        yield echo
+        if echo.passed is not None:
+            return
+        by_token, reason = self._find_by_token()
+        if by_token is None:
+            yield Check("likelihoods by token", None, note=reason)
+            return
+        for by_token.forces in (True, False):
+            yield by_token.check_way()
 
     @property
     def cuts_prompts(self) -> bool:
@@ -152,7 +170,7 @@ class LocalCompletions(ServerLM):
         echo = self._split(context, continuation)
         if isinstance(echo, EchoRequest) and echo.is_empty:
             # Not certain, as a sum over no tokens would have it: such a choice would win against all others.
-            return Failed("the continuation has no tokens of its own, so there is nothing to score")
+            return Failed(NOTHING_TO_SCORE)
         return echo
 
     def _split(self, context: str, continuation: str) -> EchoRequest | Failed:
@@ -212,13 +230,31 @@ class LocalCompletions(ServerLM):
         )
 
     def _can_score(self, stop: Stop) -> bool:
-        """Ask once whether prompts are echoed with log-probabilities; most servers without it ignore the wish.
+        """Ask once whether prompts are echoed with log-probabilities; most servers without it ignore the wish. Else whether
+        tokens can be scored one by one.
 
-        False when it was told to stop before there was an answer. The probe has the form that the requests will have: a
+        False when it was told to stop before there was an answer.
+        """
+        if self._echo_works or self._by_token is not None:
+            return True
+        no_echo = self._why_no_echo(stop)
+        if no_echo is None:
+            return False
+        if no_echo:
+            by_token, reason = self._find_by_token()
+            if reason or by_token is None:
+                raise NoLikelihoods(
+                    f"{self.url} gives no log-probabilities of the prompt (echo with logprobs) that can be used, which multiple-choice and perplexity tasks need: {no_echo}; {reason}",
+                    hint="Run tasks that generate, or score with --model hf or vllm; vLLM's own server supports echo, and llama.cpp's forced tokens.",
+                )
+            self._by_token = by_token
+        self._echo_works = not no_echo
+        return True
+
+    def _why_no_echo(self, stop: Stop = never) -> str | None:
+        """Nothing where it echoes; None when it was told to stop. The probe has the form that the requests will have: a
         server whose tokens cannot be found in a text may still be one whose tokens can be counted.
         """
-        if self._echo_works:
-            return True
         ids = self.encoder.encode(_PROBE) if self.encoder is not None and self.tokenized else None
         probe = EchoRequest(_PROBE, len(_PROBE) // 2) if ids is None else EchoRequest(ids, len(ids) // 2)
 
@@ -230,19 +266,62 @@ class LocalCompletions(ServerLM):
             return ""
 
         wrong = self.transport.send(Job(probe.body(self.model, self.seed), what_is_wrong), stop)
-        if wrong is None:
-            return False
         if isinstance(wrong, Failed):
             if not wrong.refused:  # busy or broken, which says nothing about what it can do
                 raise ModelError(f"{self.url}: {wrong.reason}")
-            wrong = wrong.reason
-        if wrong:
-            raise NoLikelihoods(
-                f"{self.url} gives no log-probabilities of the prompt (echo with logprobs) that can be used, which multiple-choice and perplexity tasks need: {wrong}",
-                hint="Run tasks that generate, or score with --model hf or vllm; vLLM's own server supports echo.",
+            return wrong.reason
+        return wrong
+
+    def _check_echo(self) -> Check:
+        """What a token is worth when it is generated, and when it is echoed after that."""
+        name = "likelihoods by echo"
+        if no_echo := self._why_no_echo():
+            return Check(name, None, note=no_echo)
+        differences = []
+        for prompt in PROBES:
+            text, generated = self._echoed(prompt)[-1]
+            *_, (same, echoed), _ = self._echoed(prompt + text)
+            if text and same == text:
+                differences.append(abs(echoed - generated))
+        if not differences:
+            return Check(name, None, note="what it generates and what it echoes are other tokens")
+        difference = max(differences)
+        return Check(name, difference <= SAME, difference, note="exact" if difference <= SAME else "not exact")
+
+    def _echoed(self, prompt: str) -> list[tuple[str, float]]:
+        """The tokens of a prompt and the one that is generated after it, each with its log-probability."""
+        ids = self.encoder.encode(prompt) if self.encoder is not None and self.tokenized else None
+
+        def read(reply: Any) -> list[tuple[str, float]]:
+            said = reply["choices"][0]["logprobs"]
+            return [(str(text), float(value or 0.0)) for text, value in zip(said["tokens"], said["token_logprobs"])]
+
+        outcome = self.transport.send(
+            Job(EchoRequest(prompt if ids is None else ids, 0).body(self.model, self.seed), read)
+        )
+        if outcome is None or isinstance(outcome, Failed):
+            raise ModelError(f"{self.url}: {outcome.reason if outcome else 'it was not asked'}")
+        return outcome
+
+    def _find_by_token(self) -> tuple[TokenByToken | None, str]:
+        """What scores token by token, and why that is not exact, where it is not."""
+        try:
+            props, listing = self.transport.get(f"{self.server_root}/props"), self.listing()
+            if not isinstance(props, Mapping) or "total_slots" not in props:
+                return None, "nor is it llama.cpp's server, which can be made to say them token by token"
+            said = entry_of(listing, self.model) or only_entry(listing)
+            found = TokenByToken(
+                self.transport,
+                self,
+                self.server_root,
+                self.model,
+                props,
+                words=said.get("meta.n_vocab"),
+                length=context_said(said) or self.max_length,
             )
-        self._echo_works = True
-        return True
+        except ModelError as error:  # pages that not every server has
+            return None, error.message
+        return found, find_exact_way(found)
 
 
 class OpenAICompletions(LocalCompletions):

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from assay.errors import ModelError
@@ -107,8 +108,9 @@ class Dispatch(Generic[T]):
         jobs: Iterable[Job[T]],
         deliver: Callable[[list[tuple[int, T | Failed]]], None],
         stop: Stop,
+        most: float = inf,
     ) -> None:
-        self.line, self.deliver, self.stop = line, deliver, stop
+        self.line, self.deliver, self.stop, self.most = line, deliver, stop, most
         self.settings, self.limit = line.settings, line.limit
         self._no_answer = f"no answer within {self.settings.timeout:g} s"
         self.policy = RetryPolicy(self.settings.max_retries, self.settings.backoff)
@@ -116,7 +118,9 @@ class Dispatch(Generic[T]):
         self.refused_since: float | None = None
         self._new = enumerate(jobs)
         self._none_new = False
-        self._again: list[tuple[float, int, Job[T], Tries]] = []  # a heap, by when they are due
+        self._again: list[
+            tuple[float, int, Job[T], Tries]
+        ] = []  # a heap, by when they are due; what goes on is due at once
         self._in_flight: dict[int, InFlight] = {}  # oldest first
         self._late: set[int] = set()
         self._last_failure: Vain | None = None
@@ -222,8 +226,9 @@ class Dispatch(Generic[T]):
         if self.limit.paused_until > now:
             return None
         if self._again and self._again[0][0] <= now:
-            self.line.retries += 1
-            return heappop(self._again)[1:]
+            _, position, job, tries = heappop(self._again)
+            self.line.retries += bool(tries.total)
+            return position, job, tries
         for position, job in self._new:
             return position, job, _FIRST
         self._none_new = True
@@ -232,7 +237,7 @@ class Dispatch(Generic[T]):
     def _has_room(self) -> bool:
         batches = self.line.batches
         in_flight = len(self._in_flight) if len(batches) == 1 else sum([len(batch._in_flight) for batch in batches])
-        return in_flight < self.limit.slots
+        return in_flight < min(self.limit.slots, self.most)
 
     async def _work(self, position: int, job: Job[T], tries: Tries) -> None:
         """One try after the other, while there is room: a task for each would cost as much as reading its reply."""
@@ -250,7 +255,7 @@ class Dispatch(Generic[T]):
             outcome = await self._try(position, job)
             if not isinstance(outcome, Reply):
                 self._settle(position, job, tries, epoch, outcome)
-            elif len(outcome.body) > _SMALL:
+            elif job.goes_on or len(outcome.body) > _SMALL:
                 self._settle(position, job, tries, epoch, self._read(job, outcome))
             else:
                 self._gather()
@@ -287,6 +292,9 @@ class Dispatch(Generic[T]):
         if isinstance(outcome, Retry):
             self.limit.complained(epoch)
             self._put_off(position, job, tries.plus(outcome), outcome)
+        elif isinstance(outcome, Job):
+            following: Job[T] = outcome
+            heappush(self._again, (0.0, position, following, _FIRST))
         else:
             self._keep(position, outcome)
 

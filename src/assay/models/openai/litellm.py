@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from inspect import signature
+from math import inf
 from typing import Any, TypeVar
 
 from assay.errors import ConfigError, ModelError, install_hint
@@ -35,7 +36,9 @@ class LiteLLMTransport(Transport):
         super().__init__(settings)
         self.base_url = base_url
 
-    def send_all(self, jobs: Iterable[Job[T]], stop: Stop = never) -> Iterator[tuple[int, T | Failed]]:
+    def send_all(
+        self, jobs: Iterable[Job[T]], stop: Stop = never, *, most: float = inf
+    ) -> Iterator[tuple[int, T | Failed]]:
         numbered = iter(enumerate(jobs))
         lock = threading.Lock()
         outcomes: queue.SimpleQueue[tuple[int, T | Failed] | BaseException | None] = queue.SimpleQueue()
@@ -54,7 +57,7 @@ class LiteLLMTransport(Transport):
                 outcomes.put(error)
             outcomes.put(None)
 
-        count = min(self.settings.ceiling, MOST_THREADS)
+        count = int(min(self.settings.ceiling, MOST_THREADS, most))
         for _ in range(count):
             threading.Thread(target=work, name="assay-litellm", daemon=True).start()
         while count:

@@ -66,7 +66,7 @@ def send_by_prefix(
     def write_group(group: list[int]) -> Job[Any]:
         return write(group[0]) if len(group) == 1 else bundle([write(at) for at in group], spending.count)
 
-    for group, outcome in _send_affordable(line, spending, groups, write_group, stop):
+    for group, outcome in send_affordable(line, spending, groups, write_group, stop):
         if isinstance(outcome, Failed) and len(group) > 1:
             alone += group
         elif isinstance(outcome, Failed):
@@ -81,7 +81,7 @@ def send_by_prefix(
             yield alone[at], answer
 
 
-def _send_affordable(
+def send_affordable(
     line: SendingLine, spending: Spending, groups: list[list[int]], write: Callable[[list[int]], Job[T]], stop: Stop
 ) -> Iterator[tuple[list[int], T | Failed]]:
     """All of them; with a limit on the cost, as many as it bears. What is under way is awaited to see what it took,

