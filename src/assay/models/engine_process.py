@@ -20,6 +20,9 @@ LOGS_KEPT = 20
 GRACE = 30.0
 """Seconds that an engine has to end in order."""
 
+LAST_WORDS = 5.0
+"""Seconds that an engine which said why it stops has to write the rest."""
+
 
 class EngineProcess:
     """One engine: its process, the pipe to it, and the file that its output goes to.
@@ -58,6 +61,8 @@ class EngineProcess:
         if isinstance(message, ConfigError):
             raise message
         if isinstance(message, ModelError):
+            with suppress(subprocess.TimeoutExpired):  # its traceback, which it writes last
+                self._process.wait(LAST_WORDS)
             what = "stopped" if self.ready else "did not start"
             raise ModelError(f"{self.engine} {what}: {message.message}", hint=f"All that it wrote is in {self.log}")
         return message
