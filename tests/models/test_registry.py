@@ -242,7 +242,7 @@ def test_a_model_of_which_nothing_is_known_may_stand_for_a_server(foreign: Path)
 
 
 def test_backends_are_known_by_their_classes_without_loading_torch() -> None:
-    code = "import sys; from assay.models import MODELS; print(MODELS['hf'].FILE_ARGUMENTS, MODELS['dummy'].FILE_ARGUMENTS, 'torch' in sys.modules)"
+    code = "import sys; from assay.models import MODELS; print(MODELS['hf'].FILE_ARGUMENTS, MODELS['vllm'].FILE_ARGUMENTS, 'torch' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "('pretrained', 'tokenizer', 'peft') ('pretrained', 'tokenizer', 'lora_local_path') False\n"
 
