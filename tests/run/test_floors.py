@@ -307,3 +307,25 @@ def test_validating_the_data_of_a_named_task_shows_its_highest_floor(
     rows = json.loads(command(capsys, "validate", "letters", "cloze", *flags, "--json").out)["data"]["floors"]
     assert {(row["task"], row["metric"], row["highest"]) for row in rows} >= {("cloze", "acc", "longest")}
     assert json.loads(command(capsys, "validate", *flags, "--json").out)["data"]["floors"] == [], "of all tasks, none"
+
+
+def test_a_floor_that_was_asked_by_name_and_that_no_task_has_is_told(tmp_path: Path) -> None:
+    write_task(tmp_path, CHOICES, name="cloze", **CLOZE)
+    notes = run(tmp_path, "cloze", floors="longest,shuffled,majority_label").notes
+    assert [note.rpartition(" ")[2] for note in notes if "has the floor" in note] == ["shuffled", "majority_label"]
+
+
+def test_show_says_of_a_judged_task_how_its_floors_are_had(capsys: pytest.CaptureFixture[str]) -> None:
+    said = command(capsys, "show", "demo_open,demo_capitals_en", "--floors").out
+    assert "demo_open: its answers are judged" in said
+    assert "--floors injection,no_answer,non_answer,refusal" in said
+    assert "longest" in said, "of the other task"
+
+
+def test_show_has_what_a_task_for_agents_gives_to_one_without_ability(capsys: pytest.CaptureFixture[str]) -> None:
+    said = command(capsys, "show", "demo_agent_files,demo_agent_booking", "--floors", "--limit", "2", "--json")
+    (row,) = json.loads(said.out)
+    assert (row["task"], row["highest"]) == ("demo_agent_files", "does_nothing")
+    assert {name: floor["value"] for name, floor in row["floors"].items()} == dict.fromkeys(
+        ("does_nothing", "submits_at_once", "edits_tests"), 0.0
+    )

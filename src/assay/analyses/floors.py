@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from assay.run import TaskFloors, floors_without_model
 from assay.show import Column, Findings, Table, kinds
 from assay.show.kinds import Name
 from assay.stats import Estimate
-from assay.tasks import TaskManager
+from assay.tasks import FLOORS, TaskManager
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,19 @@ class FloorRow:
 class Floors(tuple[FloorRow, ...]):
     """Of some tasks."""
 
+    without: Mapping[str, str | None] = {}
+    """Tasks that no rule answers, and what they ask for."""
+
     def to_dict(self) -> list[dict[str, Any]]:
         return [row.to_dict() for row in self]
 
 
 def measure(config: RunConfig, manager: TaskManager) -> Floors:
     """The floors of the config's tasks, answered by rules and scored by the tasks' own filters and metrics."""
-    return Floors(row for found in floors_without_model(config, manager) for row in rows_of(found))
+    measured = [(found, list(rows_of(found))) for found in floors_without_model(config, manager)]
+    floors = Floors(row for _, rows in measured for row in rows)
+    floors.without = {found.task: found.kind for found, rows in measured if not rows}
+    return floors
 
 
 def rows_of(found: TaskFloors) -> Iterable[FloorRow]:
@@ -71,11 +77,25 @@ def findings(floors: Floors) -> Findings:
         Column("value", kinds.VALUE, lambda row: row.floors[row.highest]),
         Column("others", kinds.TEXT, lambda row: row.others, shrinks=True, rank=1),
     ]
-    notes = (
+    notes = [
         "Each floor answers every doc by a rule and is scored by the task's own filters and metrics. `blind`, which needs a model, "
-        "is measured by `assay run --floors`.",
+        "is measured by `assay run --floors`."
+    ]
+    return Findings(
+        "Floors",
+        tables=(Table.of(columns, floors),) if floors else (),
+        notes=(*(notes if floors else ()), *(_without(task, kind) for task, kind in floors.without.items())),
+        result=floors,
     )
-    return Findings("Floors", tables=(Table.of(columns, floors),), notes=notes if floors else (), result=floors)
+
+
+def _without(task: str, kind: str | None) -> str:
+    if kind == "agents":
+        return f"{task}: a model plays its user, so that no rule alone can answer it"
+    if kind != "judged":
+        return f"{task}: no rule can answer it"
+    asked = ",".join(name for name in FLOORS if FLOORS[name].of == kind)
+    return f"{task}: its answers are judged, and so are those of its floors: assay run --floors {asked}"
 
 
 def _words(floor: str) -> str:

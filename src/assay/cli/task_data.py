@@ -71,10 +71,13 @@ def measure_floors(
     the sandbox all the same."""
     from assay.analyses.floors import measure
     from assay.config import RunConfig
+    from assay.tasks import FLOORS
 
+    acts = any(config.agent is not None for name in names for config in manager.resolve(name).tasks.values())
     config = RunConfig(
         tasks=[*names],
-        floors=["default"],
+        floors=["default", *(name for name in FLOORS if FLOORS[name].of == "agents")],
+        apply_chat_template=acts,
         limit=limit,
         data_dir=None if data_dir is None else str(data_dir),
         confirm_run_unsafe_code=True,

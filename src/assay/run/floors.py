@@ -35,6 +35,11 @@ class MeasuredFloors:
     floors: FloorScores
     above: FloorScores
 
+    def missing(self, chosen: Sequence[str]) -> list[str]:
+        """Floors that were asked by name and that no task has."""
+        there = {floor for found in self.floors.values() for floor in found}
+        return [f"no task of this run has the floor {name}" for name in chosen if name not in ("default", *there)]
+
     def of_task(self, result: TaskResult) -> TaskResult:
         own, above = self.floors.get(result.name, {}), self.above.get(result.name, {})
         scores = {}
@@ -146,7 +151,7 @@ def floors_without_model(config: RunConfig, manager: TaskManager) -> Iterator[Ta
         floors = {floor: floor_scores(planned, floor, each, config) for floor, each in collectors.items()}
         counts = next((each.choice_counts for each in collectors.values()), Counter())
         guessing = sum(n / choices for choices, n in counts.items()) / counts.total() if counts else None
-        yield TaskFloors(planned.name, len(planned.doc_ids), floors, guessing)
+        yield TaskFloors(planned.name, len(planned.doc_ids), floors, guessing, kind_of(planned.task))
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,8 @@ class TaskFloors:
     docs: int
     floors: Mapping[str, Mapping[MetricKey, Score]]
     chance: float | None
+    kind: str | None = None
+    """What the task asks for; None where no floor is known for it."""
 
 
 def differences(

@@ -63,6 +63,7 @@ def summarize(
         measured = measure_floors(plan, collectors, tasks, config, answer_roles)
         tasks = {name: measured.of_task(task) for name, task in tasks.items()}
         groups = {name: measured.of_group(group, plan) for name, group in groups.items()}
+        notes += measured.missing(config.floors)
     tasks, groups = with_gold(tasks, groups, collectors, config)
     return tasks, groups, notes + [note for group in groups.values() for note in other_numbers(group)]
 
