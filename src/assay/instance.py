@@ -181,7 +181,7 @@ class Instance:
     draw: int = 0
     """Which draw of its doc it belongs to, where each draw is a conversation of its own and `repeats` is 1."""
     note: dict[str, Any] = field(default_factory=dict)
-    """What whoever made the request wants to find with it again; kept with questions, and never sent to a model."""
+    """For whoever made the request: stored with it, never sent to a model."""
 
     @property
     def args(self) -> tuple[Any, ...]:

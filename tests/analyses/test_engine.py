@@ -62,7 +62,7 @@ def test_few_docs_without_a_flip_are_the_same_but_not_equivalent(tmp_path: Path)
 def test_runs_that_stopped_early_are_marked(tmp_path: Path) -> None:
     stopped = {"hard": "better than base after 200 docs", "easy": "all docs were asked before the rule was satisfied"}
     found = compare(write_run(tmp_path / "a", BASE), write_run(tmp_path / "b", NEW, stopped=stopped))
-    assert found.row("hard", "acc,none").notes == ("B stopped early: p does not account for its checks",)
+    assert found.row("hard", "acc,none").notes == ("B stopped early: p does not account for that",)
     assert found.row("easy", "acc,none").notes == ()
 
 

@@ -147,7 +147,7 @@ def test_a_second_go_fetches_only_what_is_missing_or_wrong(hub: FakeHub, tmp_pat
     assert fill_mirror(tmp_path, wanted, client(hub)).kept == 2
     assert hub.downloads() == []
     (tmp_path / "own/plain/default/test.jsonl").write_text("x" * len(ROWS))
-    assert check_mirror(tmp_path) == ["own/plain/default/test.jsonl is not the file that was fetched"]
+    assert check_mirror(tmp_path) == ["own/plain/default/test.jsonl differs from the file that was fetched"]
     fill_mirror(tmp_path, wanted, client(hub))
     assert hub.downloads() == ["test.jsonl"]
     assert check_mirror(tmp_path) == []

@@ -133,9 +133,9 @@ def test_an_older_log_of_a_task_is_not_left_out_in_silence(tmp_path: Path, capsy
     for name in ("good", "bad"):
         shutil.copytree(GENUINE / "inspect" / name, tmp_path / name)
     _, shown, _ = call(capsys, "report", tmp_path)
-    assert "sums: 2 logs; the newest counts" in shown
+    assert "sums: 2 logs; only the newest is read" in shown
     code, _, err = call(capsys, "rank", tmp_path)
-    assert (code, "2 logs; the newest counts" in err) == (2, True)
+    assert (code, "2 logs; only the newest is read" in err) == (2, True)
     _, shown, _ = call(capsys, "report", GENUINE / "inspect/shards")
     assert "logs; the newest" not in shown
 

@@ -77,3 +77,15 @@ def test_docs_that_all_have_one_value_are_one_bar_among_the_values_that_might_ha
     (bar,) = (place for place, count in enumerate(shown["counts"]) if count)
     assert shown["edges"][bar] <= value <= shown["edges"][bar + 1]
     site.close()
+
+
+def test_a_comparison_calls_a_run_by_its_file(pages: TestClient) -> None:
+    found = ids(pages, "lm-eval")
+    address = f"/compare?run={found['good']}&run={found['bad']}"
+    for _ in range(100):
+        if "The page updates when" not in (text := pages.get(address).text):
+            break
+        time.sleep(0.1)
+    titles = [part.partition("<")[0] for part in text.split('class="title">')[1:]]
+    assert any(title.startswith("A ") for title in titles)
+    assert not any(run_id in title for title in titles for run_id in found.values())

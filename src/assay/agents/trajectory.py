@@ -15,7 +15,7 @@ from assay.instance import Message, Response
 from assay.results import TOOK, EndState, Trajectory
 
 LOOP = 3
-"""So many times the same calls with the same results, and the model goes round in circles."""
+"""After so many equal calls in a row with equal results a trajectory is ended: the model goes round in circles."""
 END: Mapping[str, Any] = {"name": "", "end": True}
 """The last thing that is requested of the tools: what they leave behind."""
 
@@ -60,7 +60,7 @@ class BranchPoint:
     step: int | None = None
     """The first step that is made anew. None: nothing is, the trajectory stays as it was."""
     results: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """What tools are taken to have said instead, by step and place of the call in it."""
+    """Results that replace those of tools, by step and place of the call in it."""
     of_each: bool = False
     """Whether the trajectory is left at each of its steps, this one among them."""
 
@@ -75,9 +75,9 @@ class Unplayed(NamedTuple):
     call: Mapping[str, Any]
     result: Response
     of: BranchPoint | None = None
-    """Where the call is one of a finished run's: it cannot be had otherwise, so the tools have to give the same again."""
+    """Set where a branch repeats a call of a finished run: the tool must give the same result again."""
     is_replaced: bool = False
-    """Whether the result is another one on purpose."""
+    """Whether the result was replaced by the user (`--replace`)."""
 
 
 @dataclass

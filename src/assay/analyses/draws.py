@@ -165,7 +165,13 @@ def findings(plans: DrawPlans) -> Findings:
             Column(f"± {plan.metric}", kinds.NUMBER, lambda row: row.mean),
             Column(f"± pass^{plan.k}", kinds.NUMBER, lambda row: row.power),
         )
-        tables.append(Table.of(columns, plan.splits, title=f"{plan.task}: the same draws in all, as docs or as draws"))
+        tables.append(
+            Table.of(
+                columns,
+                plan.splits,
+                title=f"{plan.task}: the same number of draws, as more docs or as more draws of each",
+            )
+        )
     notes = (
         "lies between: bounds at 95 % that hold however hard each doc is. The model assumes that the docs' chances of being solved are beta-distributed; its interval does not cover other assumptions.",
         "±: standard errors to expect. More docs are better for a mean; pass^k needs k draws of each.",

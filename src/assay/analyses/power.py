@@ -74,7 +74,9 @@ class PowerOptions(Options):
     within: float = option(0.0, "Variance of one draw of a doc, if no run has several; 0 without sampling.", ge=0)
     repeats: int = option(1, "Planned draws per doc.", ge=1)
     tests: int = option(1, "Comparisons corrected together (Holm): tasks and groups of one `assay compare`.", ge=1)
-    draws: bool = option(False, "With RUN: pass^k beyond its draws, and a budget as docs or as draws.")
+    draws: bool = option(
+        False, "With RUN: pass^k for more draws than it has, and whether a budget is better spent on docs or on draws."
+    )
     k: WholeNumbers = option(
         (), "With --draws: k of pass^k.", flag=CommandFlag(metavar="K,…", default="up to 4 × the draws")
     )

@@ -58,8 +58,8 @@ def forecast_findings(expected: Forecast, title: str, said: str = "Nothing was s
     if expected.cost is not None:
         notes.append(f"at most about {expected.cost:.2f} in the currency of the prices given")
     for name, floors in expected.judged.items():
-        beside = f", and of the floors {', '.join(floors)}" if floors else ""
-        notes.append(f"{name}: judging comes on top, of {expected.tasks[name].docs:,} answers{beside}")
+        beside = f", and those of the floors {', '.join(floors)}" if floors else ""
+        notes.append(f"{name}: not counted here: judging {expected.tasks[name].docs:,} answers{beside}")
     table = Table.of(COLUMNS, expected.tasks.items(), title=title)
     return Findings(title, tables=(table,), notes=(*notes, said), result=Expected(expected, part_of))
 

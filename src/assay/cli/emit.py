@@ -69,7 +69,7 @@ class Outputs:
 
 
 _FORMS = {"markdown": "md"}
-"""Flags of one format that are called otherwise than the format."""
+"""Flags that choose a format by another name."""
 
 
 def output_flags(*, short: bool = True, link: bool = False, earlier: Sequence[str] = ()) -> Callable[[F], F]:

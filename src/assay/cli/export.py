@@ -21,7 +21,7 @@ from assay.cli.output import echo_as_is
     "--output",
     "-o",
     type=click.Path(file_okay=False),
-    help="Directory to write to.  [default: RUN/export-FORMAT; of assay, RUN-assay]",
+    help="Directory to write to.  [default: RUN/export-FORMAT; with --to assay, RUN-assay]",
 )
 @click.option("--organization", metavar="NAME", help="Who ran the evaluation, for eee.")
 @click.option(

@@ -46,9 +46,7 @@ def command(
     from assay.analyses.power import findings, plan_runs
 
     if (run is not None) != options.draws:
-        raise click.UsageError(
-            "--draws needs a RUN, and a RUN needs --draws; earlier runs to plan by are named with --from"
-        )
+        raise click.UsageError("a RUN and --draws go together; to plan by earlier runs, name them with --from")
     if run is not None:
         emit(draws.findings(draws.plan_draws(run, options)), outputs)
         return

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print fields, values and origins as JSON; with --doc, the requests."
 )
-@click.option("--floors", is_flag=True, help="Show what each metric gives without any ability; reads the data.")
+@click.option(
+    "--floors",
+    is_flag=True,
+    help="Show what rules without the ability score, such as taking the longest choice; reads the data.",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="With --floors: docs per task.")
 @click.option("--doc", type=click.IntRange(min=0), help="Show what a model would be sent for this doc.")
 @click.option("--num_fewshot", type=click.IntRange(min=0), help="With --doc: examples in the prompt.")

@@ -36,9 +36,9 @@ class ValidationTally:
     failures: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unchecked: list[dict[str, Any]] = field(default_factory=list)
-    """What only running code of the files could show."""
+    """What could not be checked without running code of the files."""
     unknown: dict[str, int] = field(default_factory=lambda: {"tasks": 0, "groups": 0})
-    """Of those that loaded: how many have something that only running code could show."""
+    """Of those that loaded: how many have such a part."""
 
     def add(self, kind: str, name: str, path: str | None, found: list[ConfigError]) -> None:
         errors = [error for error in found if not isinstance(error, UntrustedCode)]

@@ -29,7 +29,7 @@ class ToolConfig(AgentPart):
     effects: Literal["own", "outside"] = "own"
     """Whether calls change anything outside the trajectory's own sandbox, object or process: those are never repeated."""
     seconds: float = Field(default=60.0, gt=0)
-    """Of one call; a tool that takes longer is broken."""
+    """The most that one call may take; a tool that takes longer counts as broken."""
 
     @model_validator(mode="before")
     @classmethod
@@ -68,7 +68,7 @@ class WorkspaceConfig(AgentPart):
     image: str | None = None
     """A container image; it needs --sandbox docker or podman."""
     seconds: float = Field(default=30.0, gt=0)
-    """Of one command."""
+    """The most that one command may take."""
     memory: int = Field(default=2 << 30, gt=0)
     disk: int = Field(default=256 << 20, gt=0)
     """In bytes."""
@@ -78,14 +78,15 @@ class AgentLimits(AgentPart):
     """Where a trajectory is ended. What is not set has no limit, but for the steps."""
 
     steps: int = Field(default=20, ge=1)
+    """Answers of the model."""
     turn_steps: int | None = Field(default=None, ge=1)
-    """Between two messages of the user."""
+    """Steps between two messages of the user."""
     tokens: int | None = Field(default=None, ge=1)
-    """Of all prompts and answers of the trajectory."""
+    """Tokens of all prompts and answers together."""
     seconds: float | None = Field(default=None, gt=0)
-    """Of answers and tools together, as they were measured when they were first had."""
+    """Time of answers and tools together; stored answers count with the time that they took at first."""
     cost: float | None = Field(default=None, gt=0)
-    """In the currency of the model's prices."""
+    """What answers cost, in the currency of the model's prices."""
 
 
 class AgentUser(AgentPart):
@@ -117,11 +118,11 @@ class AgentConfig(AgentPart):
     limits: AgentLimits = Field(default_factory=AgentLimits)
     user: AgentUser | None = None
     submit: Literal["tool", "last message"] = "tool"
-    """Whether the answer is what a tool `submit` is called with, or the first message without a call."""
+    """Where the answer is: in a call of the tool `submit`, or in the first message without a call."""
     tool_choice: Literal["auto", "required"] = "auto"
     """Whether the server is told that every answer must call a tool."""
     output: int = Field(default=30_000, ge=100)
-    """Characters of a tool's result that the model sees; of a longer one, beginning and end."""
+    """Characters of a tool's result that the model sees; a longer one loses its middle."""
 
     @property
     def has_workspace(self) -> bool:

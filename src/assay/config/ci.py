@@ -126,7 +126,7 @@ class CIConfig(BaseModel):
     )
     tasks: list[str] = Field(min_length=1)
     rules: list[Annotated[CIRule, BeforeValidator(_rule)]] = Field(
-        description="What the models must hold; without one where only `floors` are looked at."
+        description="What every model must meet; may be left out where there are `floors`."
     )
     floors: dict[str, Annotated[FloorLimit, BeforeValidator(_floor_limit)]] = Field(
         default_factory=dict, description="How high floors of the tasks may be: `blind: 0.05 above chance`."

@@ -309,7 +309,7 @@ class RunConfig(Options):
     )
     replace: Annotated[dict[str, str], BeforeValidator(parse_replacements)] = option(
         dict,
-        "What is other than in RUN: system=TEXT, or tool_result=FILE of lines with doc, draw, step, result.",
+        "What to change from RUN: system=TEXT, or tool_result=FILE of lines with doc, draw, step, result.",
         flag=CommandFlag(metavar="WHAT=…", section=_BRANCH, decides=True),
     )
 

@@ -230,7 +230,7 @@ def check_mirror(folder: Path, step: Callable[[str], None] = lambda name: None) 
         if not path.is_file():
             wrong.append(f"{name} is missing")
         elif path.stat().st_size != record.get("size") or file_sha256(path) != record.get("sha256"):
-            wrong.append(f"{name} is not the file that was fetched")
+            wrong.append(f"{name} differs from the file that was fetched")
     return wrong
 
 

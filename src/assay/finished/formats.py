@@ -142,7 +142,7 @@ def export_run(run: str | Path | Run, to: str, output: str | Path, **settings: A
     except UnicodeEncodeError as error:
         _remove_empty(new)
         raise ConfigError(
-            f"{opened.path} has half a character in a name, {error.object[error.start : error.end]!r}, which no file can have",
+            f"{opened.path} has half of a surrogate pair in a name, {error.object[error.start : error.end]!r}, which no file can have",
             hint="Rename the task, metric or model in its files.",
         ) from error
     except OSError as error:

@@ -47,7 +47,7 @@ class ArrayAggregator:
     monotone: bool = False
     """Whether the number never falls when a child rises (of weighted ones: where weights are equal, or all enter)."""
     smooth: bool = False
-    """Whether every child counts, a little more or less, so that no choice among them biases its replicates."""
+    """Whether every child always counts. Where some are chosen (the best k), the choice biases replicates."""
     weighted: bool = False
     """Whether weights change the number."""
     by_size: bool = False

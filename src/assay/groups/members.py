@@ -145,9 +145,9 @@ class Select:
 
     choose: Callable[[bool], Mask]
     by_rank: Callable[[Floats], Mask] | None = None
-    """Whom it would choose if the children had these values; only where the best or worst k by their own number enter."""
+    """Values of the children → whom it would choose; only for filters that take the best or worst k by their own number."""
     threshold: float | None = None
-    """Where those enter whose own number is as good as this, and nothing else is asked of them."""
+    """The number that a child must reach, where that is the whole filter."""
 
     def __call__(self, in_replicates: bool) -> Mask:
         return self.choose(in_replicates)

@@ -257,7 +257,7 @@ class Supervisor:
         return dict(json.loads(line))
 
     def close(self) -> None:
-        """The end of its input is what the supervisor stops at; it takes its directory with it."""
+        """Close its input: the supervisor then stops and removes its directory."""
         if self._process is None:
             return
         process, self._process = self._process, None

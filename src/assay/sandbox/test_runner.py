@@ -57,7 +57,7 @@ class Program:
         self.raised: list[type[BaseException]] = []
 
     def need(self) -> NeedsProgram:
-        """To be raised; tests that catch it cannot undo that it was noted."""
+        """An exception for the caller to raise. That it was needed is noted here, so tests that catch it hide nothing."""
         self.needed = True
         return NeedsProgram()
 
@@ -202,7 +202,7 @@ def makes_code(tests: str) -> bool:
 
 
 def catches(tests: str, raised: list[type[BaseException]]) -> bool:
-    """Whether the tests say that they catch each of these; what they do not catch and survive has steered them."""
+    """Whether the tests name each of these in an `except`. One that they do not name, and survive, has changed their course."""
     named: list[type[BaseException]] = []
     nodes: list[ast.AST] = [ast.parse(tests)]
     while nodes:

@@ -133,7 +133,7 @@ class Html:
         if isinstance(cell, Whisker):
             return f"<td{self.look('drawn')}>{self.whisker(cell)}</td>"
         said = table.text_of(row, at)
-        text = shown(said)
+        text = shown(said) if column.kind.right else self.whole_words(said)
         if isinstance(cell, Name):
             text = "" if cell.is_repeated else self.linked(cell.text, cell.link)
             depth = f"d{min(cell.depth, 6)}" if cell.depth else ""
@@ -146,6 +146,14 @@ class Html:
         named = f' data-of="{shown(column.name)}"' if self.styles is None and column.name else ""
         long = "long" if len(said) > LONG_NAME and not column.kind.right else ""
         return f"<td{self.look(_class(column), tone or column.tone, _more(column), long)}{named}>{text}</td>"
+
+    def whole_words(self, text: str) -> str:
+        """The text, escaped. Browsers break lines at hyphens, which would tear names such as `strict-match`."""
+        if self.styles is not None or "-" not in text or len(text) > LONG_NAME:
+            return shown(text)
+        return " ".join(
+            f'<span class="whole">{shown(word)}</span>' if "-" in word else shown(word) for word in text.split(" ")
+        )
 
     def linked(self, text: str, link: Link | None) -> str:
         """The text, escaped, as a link where there is something to be seen."""

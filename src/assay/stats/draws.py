@@ -22,7 +22,7 @@ Counts = NDArray[np.int64]
 GRID = 401
 REPLICATES = 1000
 REJECTED = 0.2
-"""A fit whose like would be worse in fewer cases than this is no model of these docs."""
+"""With a p-value below this the beta-binomial model does not fit, and is not used."""
 
 
 def right_in_all(n: Counts, c: Counts, k: int) -> Floats:

@@ -173,12 +173,14 @@ class DocsOrDraws:
     def __str__(self) -> str:
         """
         >>> print(DocsOrDraws(100, 4, 0.04, 0.0004))
-        of the variance 75% is docs and 25% draws; an interval half as wide takes 400 docs, and draws alone never give it
+        75% of the variance comes from docs and 25% from draws; halving the interval takes 400 docs, and no number of draws would do
         """
-        more = f" or {self.draws_for_half:,} draws a doc" if self.draws_for_half else ", and draws alone never give it"
+        more = (
+            f" or {self.draws_for_half:,} draws a doc" if self.draws_for_half else ", and no number of draws would do"
+        )
         share = self.draw_share
-        parts = f"of the variance {1 - share:.0%} is docs and {share:.0%} draws"
-        return f"{parts}; an interval half as wide takes {self.docs_for_half:,} docs{more}"
+        parts = f"{1 - share:.0%} of the variance comes from docs and {share:.0%} from draws"
+        return f"{parts}; halving the interval takes {self.docs_for_half:,} docs{more}"
 
 
 def docs_or_draws(of_docs: Sequence[tuple[int, float]], stderr: float | None) -> DocsOrDraws | None:

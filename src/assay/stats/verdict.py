@@ -34,9 +34,7 @@ class Verdict:
                 shown = float(f"{self.detectable:.2g}")
                 seen = f"undecided: this many docs usually show a difference of {shown:,g} or more"
                 return (
-                    seen
-                    if self.docs_needed is None
-                    else f"{seen}; one of this size takes about {self.docs_needed:,} docs"
+                    seen if self.docs_needed is None else f"{seen}; the one seen takes about {self.docs_needed:,} docs"
                 )
             case _:
                 return self.kind

@@ -247,7 +247,7 @@ def _check_gold(task: Task, *, every: bool) -> Iterator[str]:
         without = f"{gold.without} of {gold.looked_at} docs do not have their right answer among the choices"
         yield f"{without}: {gold.example}" + (f" ({gold.cause})" if gold.cause else "")
     if side := one_sided(gold.places):
-        yield f"the right choice is {side}: where a prompt lists the choices, a model may score by its liking for a place"
+        yield f"the right choice is {side}: where a prompt lists the choices, a model may score merely by preferring one place"
 
 
 @dataclass

@@ -146,7 +146,7 @@ class Library:
         """Where the run's files lie; runs of other harnesses are converted once, into the scratch directory."""
         if run.kind == "assay":
             return run.path
-        target = self.scratch / run.id
+        target = self.scratch / run.id / run.path.name  # people read the name, in comparisons
         with self._lock:
             if not (target / "results.json").is_file():
                 with blaming(run.path):

@@ -220,7 +220,7 @@ class _Pair:
         if golds[0] != golds[1]:
             notes.append(f"other gold answers: A {golds[0]}, B {golds[1]}")
         # A p-value for a fixed number of docs does not count the looks that ended the run.
-        looks = "p does not account for its checks"
+        looks = "p does not account for that"
         by_side = [run.cautions(name, key, side, looks=looks) for side, run in (("A", self.a), ("B", self.b))]
         return notes + [text for of_a_kind in zip(*by_side) for text in of_a_kind if text]
 

@@ -166,7 +166,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     correction = f"corrected (Holm) over {rows}"
     yield f"p: {', '.join(named) or 'no test'}; {correction}; verdicts at {comparison.alpha:g}."
     if comparison.efforts and any(row.is_quality for row in comparison.rows):
-        yield f"…/solved: what a solved doc took; {comparison.efforts} rows of their own, corrected among themselves."
+        yield f"…/solved: what each solved doc took; these {comparison.efforts} rows are corrected among themselves, apart from the others."
     if comparison.family > 1:
         yield f"intervals: they hold for all {comparison.family} rows together, and agree with the verdicts; --json has those of each row alone."
     for refusal in comparison.refusals:

@@ -59,7 +59,7 @@ def _legend(drift: Drift) -> Iterator[str]:
     if drift.whole.kl.withheld_reason is not None:
         yield f"No interval for the mean KL: {drift.whole.kl.withheld_reason}."
     tokens = drift.whole.tokens
-    yield f"Up to {min(1.0, 3 / tokens):.2%} of all tokens may be of kinds that these texts lack; no interval covers how those drift."
+    yield f"Up to {min(1.0, 3 / tokens):.2%} of all tokens may be of kinds that do not occur in these texts; no interval covers their drift."
     if not drift.is_exact:
         yield "The server lists only its most likely tokens, so KL is a lower bound (all other tokens count as one); there is no upper bound."
     if drift.variation is not None and drift.variation[0].value is not None and drift.variation[1].value is not None:

@@ -66,10 +66,10 @@ def _shares(explanation: Explanation) -> Table:
 def _where_decided(steps: Sequence[StepSuccess]) -> Iterator[str]:
     first = first_apart(steps)
     if steps and first is None:
-        yield "at no step are branches shown to do better or worse than at step 1: these docs and draws are too few to say where it was decided"
+        yield "branches from no step can be shown to do better or worse than those from step 1: it takes more docs or draws to say where the outcome was decided"
     elif first is not None:
         which = "step 1" if first == 2 else f"steps 1 to {first - 1}"
-        yield f"step {first} is the first from which branches do better or worse than from step 1: it was decided in {which}"
+        yield f"step {first} is the first from which branches do better or worse than from step 1: the outcome was decided in {which}"
 
 
 def _by_step(steps: Sequence[StepSuccess]) -> Table:

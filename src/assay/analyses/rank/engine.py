@@ -269,7 +269,7 @@ def distinct_labels(runs: Iterable[Run]) -> list[str]:
 
 def _warnings(runs: Sequence[Run], labels: Sequence[str], name: str, key: MetricKey) -> list[str]:
     """What the runs say about the number itself."""
-    looks = "its range does not account for the checks"
+    looks = "its range does not account for that"
     by_run = [run.cautions(name, key, label, looks=looks) for run, label in zip(runs, labels, strict=True)]
     under = dict(zip(labels, (run.overlay(name) for run in runs), strict=True))
     several = [f"{name}: other gold answers: {_listed(under)}"] if len({*under.values()}) > 1 else []

@@ -60,7 +60,7 @@ def _with_note(run: Run, headers: Mapping[Path, dict[str, Any]], model: str) -> 
         for file, header in headers.items()
         if header["eval"].get("model", "") == model and file.parent.parent.suffix != _SHARDS
     )
-    notes = tuple(f"{task}: {count} logs; the newest counts" for task, count in logs.items() if count > 1)
+    notes = tuple(f"{task}: {count} logs; only the newest is read" for task, count in logs.items() if count > 1)
     return replace(run, result=replace(run.result, notes=(*run.result.notes, *notes))) if notes else run
 
 

@@ -37,7 +37,8 @@ _TOLERANCE = {torch.float64: 1e-6, torch.float32: 3e-4}
 """Largest difference in log-likelihood of a token that rounding explains in full precision."""
 _HALF = (torch.float16, torch.bfloat16)
 _TIMES_NOISE = 2.5
-"""So much more than plain scoring differs from itself may another way differ from it: it rounds at other places."""
+"""How far another way of computing may differ from plain scoring, as a multiple of how far plain scoring differs from itself:
+it rounds at other places."""
 _AFFORDABLE = {"cpu": 4e12, "cuda": 4e14}
 """Floating-point operations for probes beyond a window; where they would take more, the window is made small instead."""
 _SMALL_WINDOW = 8
