@@ -50,9 +50,11 @@ def server(after_checks: bool = False, **lies: Change) -> Iterator[str]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if self.path.endswith("/tokenize"):
-                return self.reply("tokenize", {"tokens": ids_of(body["content"])})
+                self.reply("tokenize", {"tokens": ids_of(body["content"])})
+                return
             if body.get("echo"):
-                return self.reply("", {"choices": [{"text": "x"}]})
+                self.reply("", {"choices": [{"text": "x"}]})
+                return
             token = body["logit_bias"][0][0] if "logit_bias" in body else WORDS - 1
             said = {"choices": [{"text": "x", "index": 0, "logprobs": {"content": [place(token, body["logprobs"])]}}]}
             is_check = len(body["prompt"]) < 20
