@@ -384,6 +384,19 @@ def test_wrong_types_are_a_task_that_is_refused_with_the_reason_or_one_that_runs
     assert all(isinstance(doc["id"], str) and harbor.workspace(doc).check is not None for doc in docs)
 
 
+@pytest.mark.parametrize("kind", ["a pipe", "too large"])
+def test_what_a_dockerfile_copies_is_a_plain_file(kind: str, tmp_path: Path) -> None:
+    folder = harbor_dir(tmp_path)
+    (folder / "environment" / "Dockerfile").write_text("FROM ubuntu\nWORKDIR /app\nCOPY odd /app/odd\n")
+    if kind == "a pipe":
+        os.mkfifo(folder / "environment" / "odd")
+    else:
+        with (folder / "environment" / "odd").open("wb") as file:
+            file.truncate(8 << 30)
+    with pytest.raises(AssayError, match=r"odd cannot be read|more than"):
+        harbor.docs(str(tmp_path))
+
+
 def test_no_directory_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(AssayError, match="--metadata path="):
         assay.evaluate(

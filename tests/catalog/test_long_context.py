@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,33 @@ def test_essays_and_words_are_the_users_own(tokenizer: Path, tmp_path: Path) -> 
         making.read_texts(str(tmp_path / "absent.txt"), "essays", "essays")
     (tmp_path / "one.txt").write_text("A text.")
     assert making.read_texts(str(tmp_path / "one.txt"), "essays", "essays") == ["A text."]
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "too large", "nested"])
+@pytest.mark.parametrize(
+    ("name", "key", "ending"),
+    [
+        ("ruler_qa_squad", "squad", "json"),
+        ("needle_in_a_haystack", "essays", "txt"),
+        ("needle_in_a_haystack", "essays", "jsonl"),
+    ],
+)
+def test_what_is_no_plain_file_of_a_reasonable_size_is_refused(
+    name: str, key: str, ending: str, kind: str, tokenizer: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / f"file.{ending}"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a device":
+        path.symlink_to("/dev/zero")
+    elif kind == "nested":
+        path = tmp_path / "file.json"
+        path.write_text("[" * 100_000)
+    else:
+        with path.open("wb") as file:
+            file.truncate(8 << 30 if ending != "jsonl" else 0)
+    with pytest.raises(AssayError):
+        docs_of(name, tokenizer=str(tokenizer), **{key: str(path)})
 
 
 def test_docs_are_made_once_for_a_tokenizers_content(

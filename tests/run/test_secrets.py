@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -17,12 +21,22 @@ SECRET = "sk-4711/very+secret=key"
 TASK = """
 task: sums
 dataset_path: json
-dataset_kwargs: {data_files: {test: docs.jsonl}}
+dataset_kwargs: {data_files: {test: docs.jsonl}KWARGS}
 test_split: test
 doc_to_text: question
 doc_to_target: answer
-metric_list: [{metric: exact_match}]
+SCORED
 """
+QUOTED = quote(SECRET, safe="")
+CODED = [
+    quote(QUOTED, safe=""),
+    *(base64.b64encode(before + SECRET.encode() + b"?").decode() for before in (b"", b"u:", b"Bearer ")),
+    base64.urlsafe_b64encode(SECRET.encode()).decode(),
+    SECRET.encode().hex(),
+    html.escape(SECRET).replace("/", "&#x2F;").replace("+", "&#43;"),
+    re.sub("[/+=]", lambda sign: f"\\u{ord(sign[0]):04X}", SECRET),
+]
+"""As others write it who pass a text on."""
 
 
 class Indiscreet(BaseHTTPRequestHandler):
@@ -30,7 +44,7 @@ class Indiscreet(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        said = f"{self.path} {dict(self.headers)} {SECRET}"
+        said = f"{self.path} {dict(self.headers)} {SECRET} {CODED} <verdict>correct</verdict>"
         call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": json.dumps({"key": SECRET})}}
         message = {"role": "assistant", "content": said, "reasoning_content": said, "tool_calls": [call], "told": said}
         if self.path.split("?")[0].endswith("/fails/chat/completions"):
@@ -60,7 +74,6 @@ def server() -> Iterator[str]:
     httpd.shutdown()
 
 
-QUOTED = "sk-4711%2Fvery%2Bsecret%3Dkey"
 WAYS: dict[str, dict[str, Any]] = {
     "the environment": {"env": {"OPENAI_API_KEY": SECRET}},
     "a variable of another name": {"env": {"MY_OWN": SECRET}, "args": {"api_key_env": "MY_OWN"}},
@@ -68,6 +81,13 @@ WAYS: dict[str, dict[str, Any]] = {
     "the address": {"query": f"?api_key={QUOTED}"},
     "the address, as Google writes it": {"query": f"?version=2&key={QUOTED}"},
     "the address, as Azure writes it": {"query": f"?sv=2024-05-01&sig={QUOTED}"},
+    "the address, under a name of its own": {"query": f"?mine={QUOTED};x=1"},
+    "the address, without a name": {"query": f"?{QUOTED}"},
+    "behind the address": {"query": f"#mine={QUOTED}"},
+    "the address of a judge": {"judge": {"query": f"?api_key={QUOTED}"}},
+    "a header of a judge": {"judge": {"args": {"header": {"X-Custom": SECRET}}}},
+    "the task's data": {"kwargs": f", token: '{SECRET}'"},
+    "the settings of a generation": {"flags": ["--gen_kwargs", f"api_key={SECRET}"]},
     "a header": {"args": {"header": {"X-Custom": SECRET}}},
     "an argument": {"metadata": {"api_key": SECRET}},
     "nested arguments": {"metadata": {"service": [{"password": SECRET}]}},
@@ -75,14 +95,19 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def forms() -> list[bytes]:
-    return [SECRET.encode(), QUOTED.encode(), SECRET[:12].encode()]
+    aligned = [
+        text[4:24] if "sk-" not in text else text for text in CODED
+    ]  # the ends of base64 are those of its neighbours
+    return [text.encode() for text in (SECRET, QUOTED, SECRET[:12], *aligned)]
 
 
 @pytest.mark.parametrize("path", ["/v1", "/fails"])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_file_and_no_line_has_the_key(way: str, path: str, server: str, tmp_path: Path) -> None:
     given = WAYS[way]
-    (tmp_path / "sums.yaml").write_text(TASK)
+    judge = given.get("judge")
+    scored = "scorer: {type: judge, kind: correct}" if judge else "metric_list: [{metric: exact_match}]"
+    (tmp_path / "sums.yaml").write_text(TASK.replace("SCORED", scored).replace("KWARGS", given.get("kwargs", "")))
     (tmp_path / "docs.jsonl").write_text('{"question": "1 + 1", "answer": "2"}\n{"question": "2 + 2", "answer": "4"}\n')
     args = {
         "base_url": f"{server}{path}{given.get('query', '')}",
@@ -90,13 +115,17 @@ def test_no_file_and_no_line_has_the_key(way: str, path: str, server: str, tmp_p
         "max_retries": 1,
         **given.get("args", {}),
     }
+    flags = given.get("flags", [])
+    if judge:
+        of_judge = {**args, "base_url": f"{server}{path}{judge.get('query', '')}", **judge.get("args", {})}
+        flags = ["--role", f"judge=local-chat-completions,{json.dumps(of_judge)}"]
     code = f"""
 import sys
 from assay.cli.entry import main
 args, metadata = {args!r}, {given.get("metadata", {})!r}
 import json
 main(["run", "--model", "local-chat-completions", "--model_args", json.dumps(args), "--metadata", json.dumps(metadata),
-      "--tasks", "sums", "--include_path", ".", "--run_dir", "out/run", "--store", "out/store.sqlite", "--log_samples"])
+      "--tasks", "sums", "--include_path", ".", "--run_dir", "out/run", "--store", "out/store.sqlite", "--log_samples", *{flags!r}])
 """
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ASSAY_HOME": str(tmp_path / "out/home")}
     done = subprocess.run(

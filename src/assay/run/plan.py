@@ -36,6 +36,9 @@ from assay.tasks import (
 if TYPE_CHECKING:
     from assay.models import LM
 
+MAY_HOLD_KEYS = ("agent", "class_config", "dataset_kwargs", "generation_kwargs", "metadata", "scorer")
+"""Settings of a task that are handed on to others; all else in a task is text that a model sees."""
+
 
 @dataclass(frozen=True)
 class PlannedTask:

@@ -24,7 +24,7 @@ from assay.registry import Registry
 from assay.results import RunDirectory
 from assay.run.checks import require_sound
 from assay.run.needs import check_needs, with_style
-from assay.run.plan import Plan, check_own_workspaces, make_plan, manager_for
+from assay.run.plan import MAY_HOLD_KEYS, Plan, check_own_workspaces, make_plan, manager_for
 from assay.run.progress import Progress
 from assay.run.settle import settle, settle_stored, with_docs
 from assay.scoring import doubtful_settings, filters_of, gold_labels, resolve_metrics
@@ -112,6 +112,8 @@ def prepare(
         has_prompts = earlier is not None and earlier.docs is not None
         about = None if earlier is None else earlier.model
         plan = make_plan(config, None if has_prompts else lm, manager, about=about, ready=ready)
+    for planned in plan.tasks.values():
+        note_secrets([getattr(planned.task.config, name) for name in MAY_HOLD_KEYS])
     if lm is not None and any(each.task.converses for each in plan.tasks.values()):
         lm.expect_conversations()
     if lm is not None and not config.offline:
@@ -132,7 +134,7 @@ def prepare(
 
 def set_process(config: RunConfig) -> None:
     """Set what is global to the process: seeds, permission to run code, and which texts are secrets."""
-    for each in (os.environ, config.model_args, config.roles, config.metadata):
+    for each in (os.environ, config.model_args, config.roles, config.metadata, config.gen_kwargs, config.loggers):
         note_secrets(each)
     seed_everything(config.seed)
     allow_unsafe_code(config.confirm_run_unsafe_code, config.sandbox, config.allow_network)

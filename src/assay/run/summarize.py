@@ -19,7 +19,7 @@ from assay.results import (
 from assay.run.collect import Collector, RoleAnswers
 from assay.run.floors import measure_floors
 from assay.run.gold_means import with_gold
-from assay.run.plan import Plan, PlannedTask
+from assay.run.plan import MAY_HOLD_KEYS, Plan, PlannedTask
 from assay.run.task_scores import task_scores
 from assay.run.until import Watch, controlled
 from assay.scoring import (
@@ -219,10 +219,9 @@ def dump_config(planned: PlannedTask) -> dict[str, Any]:
     shown |= {"task": planned.name, "output_type": config.output_type, "num_fewshot": planned.shots}
     if config.generation_kwargs is not None:
         shown["generation_kwargs"] = generation_settings(config, planned.options)
-    if config.metadata:
-        # The run's model arguments are among it, for custom datasets.
-        shown["metadata"] = without_secrets(config.metadata)
-    return {name: plain_config(value) for name, value in shown.items() if value is not None}
+    # The run's model arguments are among the metadata, for custom datasets.
+    plain = {name: plain_config(value) for name, value in shown.items() if value is not None}
+    return {name: without_secrets(value) if name in MAY_HOLD_KEYS else value for name, value in plain.items()}
 
 
 def plain_config(value: Any) -> Any:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from tests.models.openai.llama_server import write_model
@@ -206,3 +208,19 @@ def wait_for(done: Callable[[], bool]) -> None:
     """pytest's own limit ends a wait for ever."""
     while not done():
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("key", [None, "sk-the-users-own-key"])
+def test_its_server_listens_on_loopback_and_answers_its_run_alone(
+    model: Any, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-users-own-key")
+    assert model.server_root.startswith("http://127.0.0.1:")
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    for path, body in (("/v1/completions", b'{"prompt": "a", "max_tokens": 1}'), ("/tokenize", b'{"content": "a"}')):
+        with pytest.raises(HTTPError) as refused:
+            urlopen(Request(model.server_root + path, body, headers))
+        assert refused.value.code == 401
+    with pytest.raises(HTTPError):
+        urlopen(Request(f"{model.server_root}/slots", headers=headers))
+    assert "sk-the-users-own-key" not in str(model.transport.settings.headers)

@@ -21,6 +21,7 @@ import yaml
 
 from assay.agents import SandboxCheck, Workspace
 from assay.errors import DataError
+from assay.paths import read_regular
 
 REWARDS = ("/logs/verifier/reward.json", "/logs/verifier/reward.txt")
 PRINTED = "/logs/verifier/printed.txt"
@@ -282,7 +283,7 @@ def _copied(folder: Path, rest: str, place: str) -> dict[str, bytes] | None:
             return None
         is_folder = given.is_dir() or target.endswith(("/", ".")) or len(sources) > 1
         for path, content in (
-            _files(given) if given.is_dir() else {given.name if is_folder else "": given.read_bytes()}
+            _files(given) if given.is_dir() else {given.name if is_folder else "": _content(given)}
         ).items():
             if path != "Dockerfile" or source not in (".", "./"):
                 found["/".join(part for part in (below, path) if part)] = content
@@ -299,6 +300,13 @@ def _read(folder: Path, name: str) -> str:
             f"{path} is no plain file of at most {MOST_BYTES:,} bytes" if path.exists() else f"it has no {name}"
         )
     return path.read_text(encoding="utf-8")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, MOST_BYTES)
+    except OSError as error:
+        raise Unfit(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.catalog.long_context.making import Doc, Wanted, each_length, grow, text_hash
+from assay.catalog.long_context.making import MOST_BYTES, Doc, Wanted, each_length, grow, text_hash
 from assay.errors import DataError
+from assay.paths import read_regular
 
 ROOM, STEP, SHUFFLE_SEED = 32, 10, 42
 _TASK = "Answer the question based on the given documents. Only give me the answer and do not output any other words."
@@ -43,7 +44,7 @@ def hotpot(hotpot: str = "", **given: Any) -> dict[str, Any]:
 def _questions(text: str, collection_of: Any, given: dict[str, Any]) -> dict[str, Any]:
     try:
         collection: Collection = collection_of(json.loads(text))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"the file of questions is not what it should be: {type(error).__name__}: {error}",
             hint="Name the file as its authors publish it.",
@@ -59,7 +60,7 @@ def read_json(named: str, what: str, key: str) -> str:
             f"this task needs {what}, which does not come with it", hint=f"Fetch it and name it: --metadata {key}=FILE."
         )
     try:
-        return Path(named).expanduser().read_text(encoding="utf-8")
+        return read_regular(Path(named).expanduser(), MOST_BYTES).decode()
     except (OSError, ValueError) as error:
         raise DataError(f"{named} cannot be read: {error}", hint=f"Name {what}: --metadata {key}=FILE.") from None
 

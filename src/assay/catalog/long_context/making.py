@@ -11,6 +11,7 @@ from typing import Any
 from assay.data import DataSource, generated_docs, mirror_dir
 from assay.errors import ConfigError, DataError
 from assay.models import token_counter
+from assay.paths import read_regular
 
 Doc = dict[str, Any]
 FORM = 1
@@ -19,6 +20,7 @@ DEFAULT_LENGTHS = (4096,)
 DEFAULT_DOCS = 500
 _AIR = 1.15
 """How much denser than the last one that was counted a text may be."""
+MOST_BYTES = 512 << 20
 _FILES = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
 
@@ -123,10 +125,12 @@ def read_texts(named: str, what: str, key: str) -> list[str]:
     path = Path(named).expanduser()
     if path.suffix == ".txt":
         try:
-            return [path.read_text(encoding="utf-8")]
+            return [read_regular(path, MOST_BYTES).decode()]
         except (OSError, ValueError) as error:
             raise DataError(f"{path} cannot be read: {error}", hint=f"Name {what}: --metadata {key}=FILE.") from None
     is_file = path.suffix in _FILES
+    if is_file and path.exists() and not path.is_file():
+        raise DataError(f"{path} is not a regular file", hint=f"Name {what}: --metadata {key}=FILE.")
     kwargs = {"data_files": {"train": str(path)}} if is_file else {}
     source = DataSource(_FILES[path.suffix] if is_file else named, kwargs=kwargs, data_dir=mirror_dir())
     texts = [doc.get("text") for doc in source["train"]]

@@ -6,6 +6,7 @@ What is asked, and how it is read, is that of any completions server that is lla
 from __future__ import annotations
 
 import importlib.util
+import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -66,12 +67,14 @@ class LlamaCpp(LocalCompletions):
         given = LlamaCppArguments(**arguments)
         self.pretrained, self.path, self.arguments = pretrained, gguf_path(pretrained), given
         require_package()
+        self._key = secrets.token_hex(16)
         start = Start(
             str(self.path),
             slots=max(1, int(given.num_concurrent)),
             context=int(given.max_length),
             cache_type=_cache_type(given),
             flash_attention=bool(given.flash_attention),
+            key=self._key,
             threads=given.threads,
             gpu_layers=given.gpu_layers,
         )
@@ -104,7 +107,8 @@ class LlamaCpp(LocalCompletions):
         require_package()
 
     def make_transport(self, settings: Settings) -> Transport:
-        return Transport(replace(settings, gone_after=GONE))
+        """With the server's own key; one from the environment is for another server."""
+        return Transport(replace(settings, gone_after=GONE, headers={"Authorization": f"Bearer {self._key}"}))
 
     def stream(
         self, request_type: str, instances: Sequence[Instance], draws: Sequence[int], stop: Stop = never

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -27,6 +27,8 @@ class Start:
     """Tokens of one slot; no more than the model was trained with."""
     cache_type: str
     flash_attention: bool
+    key: str = field(repr=False)
+    """What requests must carry: other users of the machine, and web pages in a browser, reach its ports too."""
     threads: int | None = None
     gpu_layers: int | None = None
 
@@ -37,6 +39,7 @@ def load(start: Start) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = start.path
     params.port, params.warmup, params.verbosity = 0, False, 2
+    params.api_keys, params.ui, params.endpoint_slots = [start.key], False, False
     params.n_parallel, params.n_ctx = start.slots, start.slots * start.context
     params.kv_unified, params.use_jinja = False, True
     params.cache_type_k = params.cache_type_v = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{start.cache_type.upper()}")

@@ -44,6 +44,7 @@ def sibling_address(url: str, endpoint: str, sibling: str) -> str:
 def _checked(base_url: str | None) -> SplitResult:
     if not base_url:
         raise ConfigError("no server was given", hint="Add base_url=http://HOST:PORT/v1 to --model_args.")
+    note_secrets(base_url)
     try:
         parts = urlsplit(base_url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -294,6 +294,8 @@ class LocalCompletions(ServerLM):
 
         def read(reply: Any) -> list[tuple[str, float]]:
             said = reply["choices"][0]["logprobs"]
+            if len(said["token_logprobs"]) < 2:
+                raise Unusable("it does not echo prompts with log-probabilities")
             return [(str(text), float(value or 0.0)) for text, value in zip(said["tokens"], said["token_logprobs"])]
 
         outcome = self.transport.send(

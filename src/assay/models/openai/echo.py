@@ -109,8 +109,9 @@ ABOVE_ZERO = 1e-3
 
 def require_logprobs(values: Iterable[float]) -> None:
     """Refuse what cannot be the logarithm of a probability."""
-    if impossible := [value for value in values if value > ABOVE_ZERO]:
-        raise Unusable(f"it has a log-probability of {impossible[0]:g}, which is above 0", again=False)
+    if impossible := [value for value in values if not value <= ABOVE_ZERO]:
+        why = "no number" if isnan(impossible[0]) else "above 0"
+        raise Unusable(f"it has a log-probability of {impossible[0]:g}, which is {why}", again=False)
 
 
 def _token(value: Any, top: Any) -> EchoedToken:

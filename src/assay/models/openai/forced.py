@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from operator import index
 from typing import Any, TypeVar
 
 from assay.errors import ModelError
@@ -42,6 +43,9 @@ PROBE = "The sun rises in the east."
 SAME = 0.05
 """What two replies may differ by, in log-probability: a server computes in half precision, alone or beside others. What is
 wrong with a log-probability that knows of the bias is some hundred times as much."""
+MOST_SLOTS = 1024
+MOST_IDS = 32
+"""Of a byte of text: normalising makes up to eleven bytes of one, and no token has less than a byte."""
 LOWEST = -95.0
 """Below it llama.cpp has too few bits left: it takes the logarithm of a probability in single precision."""
 
@@ -70,7 +74,12 @@ class ServerTokens:
 
     def _encode(self, text: str) -> Ids:
         reply = self._transport.post(self._address, {"content": text, "add_special": True})
-        return tuple(int(token) for token in reply["tokens"])
+        ids = reply.get("tokens") if isinstance(reply, Mapping) else None
+        if not isinstance(ids, list) or not all(type(each) is int and 0 <= each < 2**31 for each in ids):
+            raise ModelError(f"{self._address} gives no list of tokens by their numbers")
+        if len(ids) > MOST_IDS * (1 + len(text.encode())):
+            raise ModelError(f"{self._address} gives {len(ids):,} tokens for {len(text.encode()):,} bytes")
+        return tuple(ids)
 
 
 class Walk:
@@ -79,7 +88,13 @@ class Walk:
     def __init__(self, context: Ids, continuations: Sequence[Ids]) -> None:
         self.context, self.continuations = context, continuations
         self.slot: int | None = None
+        self.needed: dict[Ids, set[int]] = {}
+        """The tokens that follow each beginning: of a list of the whole vocabulary no others are kept."""
+        for continuation in continuations:
+            for at, token in enumerate(continuation):
+                self.needed.setdefault(continuation[:at], set()).add(token)
         self.known: dict[Ids, dict[int, float]] = {}
+        self.best: dict[Ids, float] = {}
         self.steps = self._steps()
 
     def _steps(self) -> Iterator[tuple[Ids, int]]:
@@ -89,16 +104,22 @@ class Walk:
                 if token not in self.known.setdefault(continuation[:at], {}):
                     yield continuation[:at], token
 
+    def learn(self, before: Ids, listed: Mapping[int, float]) -> None:
+        best = max(listed.values())
+        if abs(self.best.setdefault(before, best) - best) > SAME:
+            raise Unusable("its log-probabilities change with what is forced", again=False)
+        self.known[before] |= {token: listed[token] for token in self.needed[before] if token in listed}
+
     def scores(self) -> list[Response]:
         return [self._score(continuation) for continuation in self.continuations]
 
     def _score(self, continuation: Ids) -> Response:
-        places = [(self.known[continuation[:at]], token) for at, token in enumerate(continuation)]
-        if any(listed[token] < LOWEST for listed, token in places):
+        befores = [continuation[:at] for at in range(len(continuation))]
+        values = [self.known[before][token] for before, token in zip(befores, continuation)]
+        if any(value < LOWEST for value in values):
             return Response(None, failure=f"a token has a log-probability below {LOWEST:g}, which the server rounds")
-        greedy = all(listed[token] >= max(listed.values()) for listed, token in places)
-        total = sum(listed[token] for listed, token in places)
-        return Response((total, greedy), tokens=(len(self.context), len(continuation)))
+        greedy = all(value >= self.best[before] for before, value in zip(befores, values))
+        return Response((sum(values), greedy), tokens=(len(self.context), len(continuation)))
 
 
 class TokenByToken:
@@ -112,17 +133,22 @@ class TokenByToken:
         model: str,
         props: Mapping[str, Any],
         *,
-        words: int | None,
+        words: Any,
         length: int,
     ) -> None:
-        self.transport, self.spending, self.model, self.words = transport, spending, model, words
+        self.transport, self.spending, self.model = transport, spending, model
+        self.words = words if type(words) is int and words > 0 else None
         self.encoder = ServerTokens(transport, root, props)
         self.length = length
-        self.slots = max(1, int(props.get("total_slots") or 1))
+        slots = props.get("total_slots")
+        self.slots = min(slots, MOST_SLOTS) if type(slots) is int and slots > 0 else 1
         self.free = list(range(self.slots))
         self.forces = True
         """Whether tokens are forced; otherwise each is looked up in a list of the whole vocabulary."""
-        self.plain = self.encoder.encode(PROBE)[-1]
+        self.probe = self.encoder.encode(PROBE)
+        if len(self.probe) < 2:
+            raise ModelError(f"{root}/tokenize has {len(self.probe)} tokens for a sentence")
+        self.plain = self.probe[-1]
         """A token of whole characters, beside which the server lists others."""
 
     def send_all(self, jobs: Iterable[Job[T]], stop: Stop = never) -> Iterator[tuple[int, T | Failed]]:
@@ -160,6 +186,9 @@ class TokenByToken:
 
     def _read(self, walk: Walk, before: Ids, token: int, whole: bool, reply: Any) -> Any:
         listed = read_listed(reply)
+        requested = self.words or BESIDE if whole else min(BESIDE, self.words or BESIDE)
+        if listed and len(listed) < requested:
+            raise Unusable(f"it lists {len(listed)} tokens where {requested} were requested", again=False)
         self.spending.count(reply)
         if token not in listed:
             if whole:
@@ -167,7 +196,7 @@ class TokenByToken:
                     f"it lists {len(listed)} tokens, without number {token}, which was asked for", again=False
                 )
             return self._step(walk, before, token, whole=True)
-        walk.known[before] |= listed
+        walk.learn(before, listed)
         following = next(walk.steps, None)
         return walk.scores() if following is None else self._step(walk, *following)
 
@@ -191,8 +220,8 @@ class TokenByToken:
 
     def _difference_when_forced(self) -> float:
         """Between what is listed beside one forced token, beside another, and beside none: 0, but for rounding."""
-        ids = self.encoder.encode(PROBE)
-        context, token = ids[: len(ids) // 2], ids[len(ids) // 2]
+        middle = len(self.probe) // 2
+        context, token = self.probe[:middle], self.probe[middle]
         one = self._ask(self._body(context, token))
         if token not in one:
             raise Unusable("it does not take the token that logit_bias forces")
@@ -204,8 +233,7 @@ class TokenByToken:
 
     def _difference_of_lists(self) -> float:
         """How far the probabilities of the whole vocabulary are from 1 in all."""
-        ids = self.encoder.encode(PROBE)
-        listed = self._ask(self._body(ids[: len(ids) // 2], self.plain, whole=True))
+        listed = self._ask(self._body(self.probe[: len(self.probe) // 2], self.plain, whole=True))
         if self.words is None or len(listed) < self.words:
             raise Unusable(f"it lists {len(listed)} tokens of a vocabulary of {self.words or 'unknown size'}")
         return abs(sum(math.exp(value) for value in listed.values()) - 1)
@@ -232,14 +260,19 @@ def read_listed(reply: Any) -> dict[int, float]:
     places = (reply["choices"][0].get("logprobs") or {}).get("content") or ()
     if not places:
         return {}
+    listed: dict[int, float] = {}
     try:
-        tops = [*places[0]["top_logprobs"], places[0]]
-        listed = {int(top["id"]): float(top["logprob"]) for top in tops}
-    except (LookupError, TypeError, ValueError) as error:
+        pairs = [(index(top["id"]), float(top["logprob"])) for top in (*places[0]["top_logprobs"], places[0])]
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise Unusable(
             f"it does not list tokens by number with their log-probabilities ({error})", again=False
         ) from error
-    require_logprobs(listed.values())
+    require_logprobs(value for _, value in pairs)
+    for token, value in pairs:
+        if not (value == listed.setdefault(token, value) or abs(value - listed[token]) <= SAME):
+            raise Unusable(f"it lists token {token} with two log-probabilities", again=False)
+    if (total := math.fsum(map(math.exp, listed.values()))) > 1 + SAME:
+        raise Unusable(f"the probabilities that it lists add up to {total:g}", again=False)
     return listed
 
 

@@ -15,6 +15,7 @@ PROSE = 20_000
 """Of these, in which plain statements are looked for."""
 
 _TAG = re.compile(r"<verdict>([^<>]{0,200})</verdict>", re.IGNORECASE)
+_ANSWER = re.compile(r"<answer>\s*((?:(?!</?answer>).)*?)\s*</answer>", re.IGNORECASE | re.DOTALL)
 _BLOCK = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
 _KEY = re.compile(r'"verdict"\s*:')
 _VERDICT = r"(?:final |my |overall )*(?:verdict|judge?ment|decision|rating|score|grade|points)"
@@ -56,7 +57,8 @@ def read_verdict(reply: str, scale: Scale, *, truncated: bool = False) -> float 
     3. The last line that is not empty, by itself or after a colon: `7`, `Quality: 7`, `[[7]]`.
     4. The last plain statement: "The answer is incorrect.", "Score: 7/10", "I would give it a 7."
 
-    What the judge thought beforehand (`<think>…</think>`) is not read. What is no verdict of the scale is none at all: it
+    What the judge thought beforehand (`<think>…</think>`) is not read. A reply may end in `<answer>…</answer>`: it is read
+    so inside and outside of that, and where the two differ there is no verdict. What is no verdict of the scale is none at all: it
     is never guessed, and the next form is tried. A reply that was cut off has no last line and no last statement to rely on
     where the beginning of a verdict can be one too (1 of 10).
 
@@ -76,6 +78,20 @@ def read_verdict(reply: str, scale: Scale, *, truncated: bool = False) -> float 
         text = text.rpartition("</think>")[2].strip()
         if "<think>" in text:
             return None  # the thought never ended, so nothing was said yet
+    answers = list(_ANSWER.finditer(text))
+    if not answers:
+        return _read(text, scale, truncated)
+    *_, last = answers
+    outside = _read(_ANSWER.sub("", text).strip(), scale, truncated)
+    if _is_reported(text, last.start()):
+        return outside
+    if text[last.end() :].strip():
+        return _read(text, scale, truncated) if outside is None else outside
+    inside = _read(last.group(1), scale, truncated)
+    return inside if outside is None else outside if inside in (None, outside) else None
+
+
+def _read(text: str, scale: Scale, truncated: bool) -> float | None:
     found = next((value for verdict in _candidates(text) if (value := scale.read(verdict)) is not None), None)
     if found is not None or (truncated and scale.is_open_ended):
         return found
