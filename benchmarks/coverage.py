@@ -499,6 +499,10 @@ def without_comments(file: Path) -> str:
     """Nor sentences, nor what leads to an error, for no interval comes of them."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and any(
+            isinstance(part, ast.Constant) and " " in part.value for part in node.values
+        ):
+            node.values = []
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             node.value = ""
         if isinstance(getattr(node, "body", None), list):
