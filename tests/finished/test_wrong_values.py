@@ -182,5 +182,5 @@ def test_half_a_character_in_a_name_is_refused_where_a_file_would_have_it(tmp_pa
     shutil.copytree(GENUINE / "nemo/repeats", tmp_path / "run")
     (file,) = (tmp_path / "run").glob("eval-*.json")
     spoil(file, None, ("benchmark", "name"), "\ud800")
-    with pytest.raises(AssayError, match="half a character"):
+    with pytest.raises(AssayError, match="half of a surrogate pair"):
         export_run(tmp_path / "run", "inspect", tmp_path / "out")

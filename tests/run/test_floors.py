@@ -294,7 +294,7 @@ def test_a_dry_run_says_which_floors_are_judged(capsys: pytest.CaptureFixture[st
     flags += ["--store", str(tmp_path / "store.db"), "--dry_run", "--floors", "default,injection"]
     expected = json.loads(command(capsys, "run", *flags, "--json").out)
     assert expected["judged"] == {"demo_open": ["injection"]}
-    assert "of 3 answers, and of the floors injection" in command(capsys, "run", *flags).out
+    assert "judging 3 answers, and those of the floors injection" in command(capsys, "run", *flags).out
 
 
 def test_validating_the_data_of_a_named_task_shows_its_highest_floor(

@@ -117,7 +117,7 @@ def test_graded_draws_are_told_from_docs_too(tmp_path: Path) -> None:
     for metric in ("share", "wide"):
         estimate = result["graded"][metric]
         about = [note for note in result.remarks if note.startswith(f"graded {metric}")]
-        assert any("% is docs" in note for note in about)
+        assert any("comes from docs" in note for note in about)
         own = next(note for note in about if "own mean" in note)
         low, high = (float(each) for each in own.split("[")[1].split("]")[0].split(","))
         assert low < estimate.value < high
