@@ -237,6 +237,16 @@ def test_without_a_chat_an_agent_is_refused(tmp_path: Path) -> None:
         run(write_task(tmp_path, TASK, DOCS, tools=TOOLS), Scripted(perfect), tmp_path, apply_chat_template=False)
 
 
+def test_a_model_that_answers_in_mere_words_is_shown_how_to_submit_them(tmp_path: Path) -> None:
+    def shown_how(messages: Any, draw: int) -> Any:
+        example = '{"name": "submit", "arguments": {"answer": "ANSWER"}}'
+        return ("submit", {"answer": "x"}) if example in str(messages[-1].content) else "x"
+
+    task = write_task(tmp_path, TASK + "tool_protocol: text\n", DOCS, tools=TOOLS)
+    result = run(task, Scripted(shown_how, native=False), tmp_path)
+    assert not [mark for mark in result.tasks["lookup"].health.marks("none") if "limited" in mark]
+
+
 def test_a_model_without_tools_is_refused_unless_they_are_told_as_text(tmp_path: Path) -> None:
     def as_text(messages: Any, draw: int) -> Any:
         n = sum("Result of" in str(m.content) for m in messages)

@@ -38,6 +38,11 @@ from assay.tasks.types import ConversationTask, generation_settings
 from assay.templates import Template, compile_template
 
 NUDGE = "Call a tool, or call submit with your final answer."
+NUDGE_IN_TEXT = """To call a tool, or to submit your final answer, end your message with one JSON object in a fence, like this:
+
+```json
+{"name": "submit", "arguments": {"answer": "ANSWER"}}
+```"""
 NUDGE_TO_ANSWER = "Go on, or give your final answer."
 
 
@@ -253,7 +258,8 @@ class AgentTask(ConversationTask):
             state.answer = said
             state.end("answered")
             return self._end(requests)
-        state.messages.append(Message("user", NUDGE if self.agent.submit == "tool" else NUDGE_TO_ANSWER))
+        nudge = NUDGE_IN_TEXT if self.as_text else NUDGE
+        state.messages.append(Message("user", nudge if self.agent.submit == "tool" else NUDGE_TO_ANSWER))
         state.check_limits()
         return self._go_on(requests)
 
