@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.analyses.test_verbs import call
 
-from assay.finished import Run, open_run, open_runs, sample_rows
+from assay.finished import Run, export_run, open_run, open_runs, sample_rows
 from assay.finished.inspect.log_files import read_header, samples_by_doc
 from assay.finished.run import columns_of
 from assay.results import MetricKey
@@ -347,3 +347,13 @@ def test_a_comparison_says_that_a_log_did_not_end_well(
         _, said, _ = call(capsys, verb, tmp_path / "log", GENUINE / "inspect/json", "--json")
         assert f"its log has the status '{status}'" in said
         assert "checks" not in said, "nobody looked at it while it ran"
+
+
+@pytest.mark.parametrize("to", ["inspect", "harbor"])
+def test_draws_that_are_written_as_one_sample_are_told(
+    to: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    export_run(GENUINE / "inspect/good", to, tmp_path / "one")
+    assert "several draws" not in caplog.text
+    export_run(GENUINE / "inspect/epochs_b", to, tmp_path / "three")
+    assert "sums: several draws a doc are written as one sample" in caplog.text

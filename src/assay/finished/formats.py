@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +15,8 @@ from assay.errors import AssayError, ConfigError, DataError, UnknownName, did_yo
 from assay.finished.run import Run, blaming
 from assay.registry import Registry
 from assay.results import RunResult
+
+logger = logging.getLogger(__name__)
 
 WriteRun = Callable[..., list[Path]]
 """`(run, folder, **settings)` to the files that were written there."""
@@ -32,6 +36,8 @@ class RunFormat:
     """Keyword arguments that `write` takes."""
     needs: tuple[str, ...] = ()
     """Parts that a run must have to be written so."""
+    joins_draws: bool = False
+    """Whether `write` makes one sample of a doc's draws, whose score is their mean."""
     proposed: Callable[[Path, Sequence[Path], Callable[[], str]], dict[str, bytes]] | None = None
     """For a pull request to a model's repository: the files that were written to a folder as files there, by their paths; the
     last argument reads the README that is there now."""
@@ -135,7 +141,12 @@ def export_run(run: str | Path | Run, to: str, output: str | Path, **settings: A
     try:
         folder.mkdir(parents=True, exist_ok=True)
         assert row.write is not None
-        return row.write(opened, folder, **settings)
+        written = row.write(opened, folder, **settings)
+        if row.joins_draws and (tasks := [task for task in opened.tasks if _has_draws(opened, task)]):
+            logger.warning(
+                "%s: several draws a doc are written as one sample, whose score is their mean", ", ".join(tasks)
+            )
+        return written
     except AssayError:
         _remove_empty(new)
         raise
@@ -150,6 +161,10 @@ def export_run(run: str | Path | Run, to: str, output: str | Path, **settings: A
         raise ConfigError(
             f"cannot write to {folder}: {error.strerror or error}", hint="Choose another directory with -o."
         ) from error
+
+
+def _has_draws(run: Run, task: str) -> bool:
+    return any(doc.draws > 1 for doc in islice(run.docs(task), 1))
 
 
 def propose_run(run: str | Path | Run, to: str, output: str | Path, repo: str, **settings: Any) -> str:

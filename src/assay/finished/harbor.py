@@ -161,6 +161,7 @@ FORMAT = RunFormat(
     read=lambda path: only_run(read_jobs(path), path, "agents"),
     read_all=read_jobs,
     write=write_job,
+    joins_draws=True,
     needs=("samples",),
     lacks=LACKS,
     places=lambda folder, names: iter([folder] if "result.json" in names and is_job(folder) else []),

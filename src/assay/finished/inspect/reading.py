@@ -296,6 +296,7 @@ FORMAT = RunFormat(
     read=lambda path: only_run(read_inspect(path), path, "models"),
     read_all=read_inspect,
     write=write_inspect,
+    joins_draws=True,
     needs=("samples",),
     lacks=LACKS,
     places=lambda folder, names: (
