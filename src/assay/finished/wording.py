@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from assay.finished.run import AnsweredDoc, Run, SentRequest
@@ -45,12 +46,10 @@ def same_questions(a: Run, b: Run, task: str) -> str | None:
     """
     if not (a.has("prompts") and b.has("prompts")):
         return None
-    others: dict[str, AnsweredDoc] = {doc.doc_hash: doc for doc in b.docs(task)}
     added: dict[int, tuple[str, ...]] = {}
     settings: dict[str, str] = {}
-    for doc in a.docs(task):
-        other = others.get(doc.doc_hash)
-        if other is None or doc.request_hash == other.request_hash:
+    for doc, other in _in_both(a, b, task):
+        if doc.request_hash == other.request_hash:
             continue
         if not doc.requests or len(doc.requests) != len(other.requests):
             return None
@@ -71,6 +70,20 @@ def same_questions(a: Run, b: Run, task: str) -> str | None:
     if settings:
         said.append("other generation settings: " + ", ".join(f"{name} {both}" for name, both in settings.items()))
     return "; ".join(said) or None
+
+
+def _in_both(a: Run, b: Run, task: str) -> Iterator[tuple[AnsweredDoc, AnsweredDoc]]:
+    """The docs that both runs have, read side by side: only those wait that the other run has not come to."""
+    waiting: tuple[dict[str, AnsweredDoc], dict[str, AnsweredDoc]] = ({}, {})
+    for pair in zip_longest(a.docs(task), b.docs(task)):
+        for side, doc in enumerate(pair):
+            if doc is None:
+                continue
+            other = waiting[1 - side].pop(doc.doc_hash, None)
+            if other is None:
+                waiting[side][doc.doc_hash] = doc
+            else:
+                yield (other, doc) if side else (doc, other)
 
 
 def _differing(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, str]:
