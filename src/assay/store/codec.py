@@ -111,7 +111,7 @@ def parse_row(row: Row) -> Response | None:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerOrigin:
+class StoredOrigin:
     """A row of `origins`: which run of which model answers come from."""
 
     id: int
@@ -124,10 +124,10 @@ LATEST = 253_402_300_799
 """The last second that has a date."""
 
 
-def parse_origin(row: Sequence[Any]) -> AnswerOrigin | None:
+def parse_origin(row: Sequence[Any]) -> StoredOrigin | None:
     number, run, model, created = row
     right = type(number) is int and type(run) is str and type(model) is str and type(created) is int
-    return AnswerOrigin(number, run, model, created) if right and 0 <= created <= LATEST else None
+    return StoredOrigin(number, run, model, created) if right and 0 <= created <= LATEST else None
 
 
 def parse_facts(row: Sequence[Any]) -> tuple[int, str] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.errors import StoreError
-from assay.store.codec import AnswerOrigin, parse_origin, parse_row
+from assay.store.codec import StoredOrigin, parse_origin, parse_row
 from assay.store.database import check_pages, connect, exclusive, is_damage, rebuild, write_error
 
 
@@ -149,10 +149,10 @@ def export_responses(path: Path, *, run: str | None = None, model: str | None = 
             )
 
 
-UNKNOWN = AnswerOrigin(0, "", "", 0)
+UNKNOWN = StoredOrigin(0, "", "", 0)
 
 
-def _origins(connection: sqlite3.Connection) -> dict[int, AnswerOrigin]:
+def _origins(connection: sqlite3.Connection) -> dict[int, StoredOrigin]:
     rows = map(parse_origin, connection.execute("SELECT * FROM origins"))
     return {origin.id: origin for origin in rows if origin is not None}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.catalog.long_context.making import MOST_BYTES, Doc, Wanted, each_length, grow, text_hash
+from assay.catalog.long_context.making import MOST_BYTES, Doc, WantedDocs, each_length, grow, text_hash
 from assay.errors import DataError
 from assay.paths import read_regular
 
@@ -19,7 +19,7 @@ ROOM, STEP, SHUFFLE_SEED = 32, 10, 42
 _TASK = "Answer the question based on the given documents. Only give me the answer and do not output any other words."
 
 
-class Question(NamedTuple):
+class DocumentQuestion(NamedTuple):
     text: str
     answers: list[str]
     holding: list[int]
@@ -29,7 +29,7 @@ class Question(NamedTuple):
 
 
 class Collection(NamedTuple):
-    questions: list[Question]
+    questions: list[DocumentQuestion]
     documents: list[str]
 
 
@@ -49,7 +49,7 @@ def _questions(text: str, collection_of: Any, given: dict[str, Any]) -> dict[str
             f"the file of questions is not what it should be: {type(error).__name__}: {error}",
             hint="Name the file as its authors publish it.",
         ) from error
-    wanted = Wanted.of(given)
+    wanted = WantedDocs.of(given)
     facts = {"task": collection_of.__name__, "questions": text_hash(text)}
     return wanted.made(lambda: make_docs(wanted, collection), **facts)
 
@@ -76,7 +76,7 @@ def squad_collection(data: Any) -> Collection:
             own = number[paragraph["context"]]
             near = [number[text] for text in texts if number[text] != own]
             questions += [
-                Question(each["question"], [answer["text"] for answer in each["answers"]], [own], near)
+                DocumentQuestion(each["question"], [answer["text"] for answer in each["answers"]], [own], near)
                 for each in paragraph["qas"]
                 if not each["is_impossible"]
             ]
@@ -88,17 +88,17 @@ def hotpot_collection(data: Any) -> Collection:
     documents = sorted({text for of_one in texts for text in of_one})
     number = {text: at for at, text in enumerate(documents)}
     questions = [
-        Question(each["question"], [each["answer"]], [number[text] for text in of_one], [])
+        DocumentQuestion(each["question"], [each["answer"]], [number[text] for text in of_one], [])
         for each, of_one in zip(data, texts)
     ]
     return Collection(questions, documents)
 
 
-def make_docs(wanted: Wanted, collection: Collection) -> Iterator[Doc]:
+def make_docs(wanted: WantedDocs, collection: Collection) -> Iterator[Doc]:
     return each_length(wanted, lambda length: _docs(wanted, collection, length))
 
 
-def _docs(wanted: Wanted, collection: Collection, length: int) -> Iterator[Doc | None]:
+def _docs(wanted: WantedDocs, collection: Collection, length: int) -> Iterator[Doc | None]:
     rng = random.Random(wanted.seed)
     questions, documents = collection
 
@@ -123,7 +123,7 @@ def _docs(wanted: Wanted, collection: Collection, length: int) -> Iterator[Doc |
                 break
 
 
-def prompt(question: Question, documents: list[str], count: int, rng: random.Random) -> str:
+def prompt(question: DocumentQuestion, documents: list[str], count: int, rng: random.Random) -> str:
     """So many documents, first those that hold the answer, then those near them, then any; in an order that is fixed."""
     chosen = [*question.holding]
     if count >= len(documents):

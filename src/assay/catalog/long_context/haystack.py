@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from assay.catalog.long_context.making import Doc, Wanted, each_length, read_texts, text_hash
+from assay.catalog.long_context.making import Doc, WantedDocs, each_length, read_texts, text_hash
 from assay.catalog.long_context.niah import GRASS
 from assay.errors import ConfigError
 
@@ -26,16 +26,16 @@ def needles(essays: str = "", depths: int = 11, needles: int = 5, **given: Any) 
             hint="Write depths=11,needles=5.",
         )
     text = " ".join(read_texts(essays, "a text", "essays")).split() if essays else GRASS.split()
-    wanted = Wanted.of(given)
+    wanted = WantedDocs.of(given)
     facts = {"task": "haystack", "haystack": text_hash(*text), "places": (depths, needles)}
     return wanted.made(lambda: make_docs(wanted, text, depths, needles), **facts)
 
 
-def make_docs(wanted: Wanted, text: list[str], depths: int, needles: int) -> Iterator[Doc]:
+def make_docs(wanted: WantedDocs, text: list[str], depths: int, needles: int) -> Iterator[Doc]:
     return each_length(wanted, lambda length: _docs(wanted, text, depths, needles, length))
 
 
-def _docs(wanted: Wanted, text: list[str], depths: int, needles: int, length: int) -> Iterator[Doc | None]:
+def _docs(wanted: WantedDocs, text: list[str], depths: int, needles: int, length: int) -> Iterator[Doc | None]:
     """Sentences end where a word ends with a full stop; a needle stands between two of them."""
     rng = random.Random(wanted.seed)
     hidden = [(CITIES[at % len(CITIES)], str(rng.randint(10**6, 10**7 - 1))) for at in range(needles)]

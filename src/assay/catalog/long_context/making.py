@@ -25,7 +25,7 @@ _FILES = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedDocs:
     """What a run asks of the docs, by the keys of `--metadata` and `--model_args`."""
 
     tokens: Callable[[str], int]
@@ -38,7 +38,7 @@ class Wanted:
     numpy_seed: int
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Wanted:
+    def of(cls, given: Mapping[str, Any]) -> WantedDocs:
         lengths = given.get("max_seq_lengths", DEFAULT_LENGTHS)
         lengths = tuple(lengths) if isinstance(lengths, Sequence) and not isinstance(lengths, str) else (lengths,)
         docs = given.get("docs_per_length", DEFAULT_DOCS)
@@ -99,7 +99,7 @@ def grow(
     return pieces
 
 
-def each_length(wanted: Wanted, docs_of: Callable[[int], Iterable[Doc | None]]) -> Iterator[Doc]:
+def each_length(wanted: WantedDocs, docs_of: Callable[[int], Iterable[Doc | None]]) -> Iterator[Doc]:
     """The docs of every length, each from the same random state, so that they do not depend on the lengths before. One that
     fits in no form is left out, and it is an error where none fits."""
     for length in wanted.lengths:

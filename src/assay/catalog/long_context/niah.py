@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from assay.catalog.long_context.making import Doc, Wanted, each_length, grow, read_texts, text_hash
+from assay.catalog.long_context.making import Doc, WantedDocs, each_length, grow, read_texts, text_hash
 from assay.catalog.long_context.word_lists import adjective_nouns, words_of
 from assay.errors import MissingPackage
 
@@ -51,7 +51,7 @@ class Needles:
         return 5 if length < 4096 else 25
 
 
-class Drawn(NamedTuple):
+class Haystack(NamedTuple):
     text: str
     answers: list[str]
     query: str
@@ -66,17 +66,17 @@ def needles(essays: str = "", **given: Any) -> dict[str, Any]:
         require_sentences()
         words = re.sub(r"\s+", " ", " ".join(read_texts(essays, "essays", "essays"))).split(" ")
     known = words_of("adjective") + words_of("noun") if "words" in (task.key_type, task.value_type) else ()
-    wanted = Wanted.of(given)
+    wanted = WantedDocs.of(given)
     facts = {"task": "niah", **asdict(task), "essays": text_hash(*words), "words": text_hash(*known)}
     return wanted.made(lambda: make_docs(task, wanted, words), **facts)
 
 
-def make_docs(task: Needles, wanted: Wanted, words: list[str]) -> Iterator[Doc]:
+def make_docs(task: Needles, wanted: WantedDocs, words: list[str]) -> Iterator[Doc]:
     return each_length(wanted, lambda length: _docs(task, wanted, words, length))
 
 
-def _docs(task: Needles, wanted: Wanted, words: list[str], length: int) -> Iterator[Doc | None]:
-    draw = Draw(task, words, random.Random(wanted.seed))
+def _docs(task: Needles, wanted: WantedDocs, words: list[str], length: int) -> Iterator[Doc | None]:
+    draw = HaystackWriter(task, words, random.Random(wanted.seed))
     step, least = task.step(length), task.keys * task.values
 
     def text_of(pieces: int) -> str:
@@ -92,7 +92,9 @@ def _docs(task: Needles, wanted: Wanted, words: list[str], length: int) -> Itera
         yield _fitting(task, wanted, draw, index, length, range(pieces, 0, -step))
 
 
-def _fitting(task: Needles, wanted: Wanted, draw: Draw, index: int, length: int, sizes: range) -> Doc | None:
+def _fitting(
+    task: Needles, wanted: WantedDocs, draw: HaystackWriter, index: int, length: int, sizes: range
+) -> Doc | None:
     for pieces in sizes:
         if task.haystack != "essay" and pieces < task.keys * task.values:
             return None
@@ -112,7 +114,7 @@ def _fitting(task: Needles, wanted: Wanted, draw: Draw, index: int, length: int,
     return None
 
 
-class Draw:
+class HaystackWriter:
     """Makes one text with its needles after the other, all from one random state."""
 
     def __init__(self, task: Needles, words: list[str], rng: random.Random) -> None:
@@ -123,7 +125,7 @@ class Draw:
             "uuids": lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
         }
 
-    def __call__(self, pieces: int) -> Drawn:
+    def __call__(self, pieces: int) -> Haystack:
         task = self.task
         values: dict[int, list[str]] = {}
         keys: list[str] = []
@@ -138,7 +140,7 @@ class Draw:
         named = [keys[at] for at in asked]
         query = named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, and {named[-1]}"
         depth = fifth_of(context, self._needle(named[0], answers[0])) if task.asks_one else None
-        return Drawn(self._prompt(context, query), answers, query, depth)
+        return Haystack(self._prompt(context, query), answers, query, depth)
 
     def _needle(self, key: str, value: str) -> str:
         return f"One of the special magic {self.task.value_type} for {key} is: {value}."

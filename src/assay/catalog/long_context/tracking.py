@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from assay.catalog.long_context.making import Doc, Wanted, each_length, grow
+from assay.catalog.long_context.making import Doc, WantedDocs, each_length, grow
 from assay.catalog.long_context.niah import GRASS
 
 HOPS = 4
@@ -23,7 +23,7 @@ STEP, EXAMPLE_STEP, EXAMPLE_LENGTH = 10, 5, 500
 _ENDS_WITH = "they are: "
 
 
-class Drawn(NamedTuple):
+class ChainText(NamedTuple):
     text: str
     question: str
     """How the answer begins; RULER's spelling."""
@@ -31,16 +31,16 @@ class Drawn(NamedTuple):
 
 
 def variables(**given: Any) -> dict[str, Any]:
-    wanted = Wanted.of(given)
+    wanted = WantedDocs.of(given)
     return wanted.made(lambda: make_docs(wanted), task="variable tracking")
 
 
-def make_docs(wanted: Wanted) -> Iterator[Doc]:
+def make_docs(wanted: WantedDocs) -> Iterator[Doc]:
     return each_length(wanted, lambda length: _docs(wanted, length))
 
 
-def _docs(wanted: Wanted, length: int) -> Iterator[Doc | None]:
-    draw = Draw(wanted)
+def _docs(wanted: WantedDocs, length: int) -> Iterator[Doc | None]:
+    draw = ChainWriter(wanted)
     shown = _fitting(wanted, draw, _lines(wanted, draw, EXAMPLE_LENGTH, 3, EXAMPLE_STEP, 0), EXAMPLE_LENGTH, 3, 0)
     if shown is None:
         return
@@ -63,7 +63,7 @@ def _docs(wanted: Wanted, length: int) -> Iterator[Doc | None]:
         }
 
 
-def _lines(wanted: Wanted, draw: Draw, length: int, letters: int, step: int, beside: int) -> int:
+def _lines(wanted: WantedDocs, draw: ChainWriter, length: int, letters: int, step: int, beside: int) -> int:
     def text_of(lines: int) -> str:
         drawn = draw(lines, letters)
         return f"{drawn.text}{drawn.question} {drawn.names}"
@@ -72,8 +72,8 @@ def _lines(wanted: Wanted, draw: Draw, length: int, letters: int, step: int, bes
 
 
 def _fitting(
-    wanted: Wanted, draw: Draw, lines: int, length: int, letters: int, beside: int
-) -> tuple[Drawn, int] | None:
+    wanted: WantedDocs, draw: ChainWriter, lines: int, length: int, letters: int, beside: int
+) -> tuple[ChainText, int] | None:
     step = EXAMPLE_STEP if letters == 3 else STEP
     for fewer in range(lines, 0, -step):
         drawn = draw(fewer, letters)
@@ -83,13 +83,13 @@ def _fitting(
     return None
 
 
-class Draw:
+class ChainWriter:
     """Makes one text with its chain after the other, all from one random state."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedDocs) -> None:
         self.rng, self.values = random.Random(wanted.seed), np.random.RandomState(wanted.numpy_seed)
 
-    def __call__(self, lines: int, letters: int) -> Drawn:
+    def __call__(self, lines: int, letters: int) -> ChainText:
         names = [self._name(letters) for _ in range(HOPS + 1)]
         while len(set(names)) <= HOPS:
             names = [*dict.fromkeys(names), self._name(letters)]
@@ -103,7 +103,7 @@ class Draw:
         for moved, (place, link) in enumerate(zip(sorted(self.rng.sample(range(len(sentences)), len(chain))), chain)):
             sentences.insert(place + moved, link)
         context = " ".join(sentences).replace(". \n", ".\n")
-        return Drawn(
+        return ChainText(
             "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
             f"{context}\nQuestion: Find all variables that are assigned the value {value} in the text above.",
             " Answer: According to the chain(s) of variable assignment in the text above, "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import zeta
 
-from assay.catalog.long_context.making import Doc, Wanted, each_length, grow, text_hash
+from assay.catalog.long_context.making import Doc, WantedDocs, each_length, grow, text_hash
 from assay.catalog.long_context.word_lists import words_of
 
 FIXED_SEED = 42
@@ -33,15 +33,15 @@ _TEN_ANSWER = " Answer: The top 10 words that appear most often in the list are:
 
 def common_words(**given: Any) -> dict[str, Any]:
     known = words_of("noun", "adjective", "verb")
-    wanted = Wanted.of(given)
+    wanted = WantedDocs.of(given)
     return wanted.made(lambda: make_lists(wanted, known), task="common words", words=text_hash(*known))
 
 
-def make_lists(wanted: Wanted, known: Sequence[str]) -> Iterator[Doc]:
+def make_lists(wanted: WantedDocs, known: Sequence[str]) -> Iterator[Doc]:
     return each_length(wanted, lambda length: _lists(wanted, known, length))
 
 
-def _lists(wanted: Wanted, known: Sequence[str], length: int) -> Iterator[Doc | None]:
+def _lists(wanted: WantedDocs, known: Sequence[str], length: int) -> Iterator[Doc | None]:
     draw = DrawList(wanted, known)
     example, repeats = ((20, 3, 1), (6, 1)) if length < 4096 else ((40, 10, 3), (30, 3))
 
@@ -76,7 +76,7 @@ def numbered(words: Sequence[str]) -> str:
 class DrawList:
     """Makes one list after the other: words from the run's random state, their order from a fixed one."""
 
-    def __init__(self, wanted: Wanted, known: Sequence[str]) -> None:
+    def __init__(self, wanted: WantedDocs, known: Sequence[str]) -> None:
         self.rng, self.order = random.Random(wanted.seed), random.Random(FIXED_SEED)
         self.words = list(known)
         self.order.shuffle(self.words)
@@ -104,15 +104,15 @@ _THREE_ANSWER = " Answer: According to the coded text above, the three most freq
 
 
 def frequent_words(**given: Any) -> dict[str, Any]:
-    wanted = Wanted.of(given)
+    wanted = WantedDocs.of(given)
     return wanted.made(lambda: make_coded(wanted), task="frequent words")
 
 
-def make_coded(wanted: Wanted) -> Iterator[Doc]:
+def make_coded(wanted: WantedDocs) -> Iterator[Doc]:
     return each_length(wanted, lambda length: _coded(wanted, length))
 
 
-def _coded(wanted: Wanted, length: int) -> Iterator[Doc | None]:
+def _coded(wanted: WantedDocs, length: int) -> Iterator[Doc | None]:
     """RULER fills the whole length here; the answer comes on top of it."""
     rng = random.Random(wanted.seed)
     step = length // 32

@@ -23,7 +23,7 @@ from assay.models.catalog import CATALOG, model_directory
 from assay.models.engine_process import GRACE, EngineProcess, new_logs
 from assay.models.hf.files import check_gguf, fingerprint
 from assay.models.likelihoods import as_requests, label_logprobs_by_likelihood
-from assay.models.llama_cpp.serving import Start
+from assay.models.llama_cpp.serving import ServerStart
 from assay.models.openai.completions import LocalCompletions
 from assay.models.openai.server_info import only_entry
 from assay.models.openai.transport import Transport
@@ -68,7 +68,7 @@ class LlamaCpp(LocalCompletions):
         self.pretrained, self.path, self.arguments = pretrained, gguf_path(pretrained), given
         require_package()
         self._key = secrets.token_hex(16)
-        start = Start(
+        start = ServerStart(
             str(self.path),
             slots=max(1, int(given.num_concurrent)),
             context=int(given.max_length),

@@ -18,7 +18,7 @@ from assay.errors import ModelError
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ServerStart:
     """What to serve, and how."""
 
     path: str
@@ -33,7 +33,7 @@ class Start:
     gpu_layers: int | None = None
 
 
-def load(start: Start) -> Any:
+def load(start: ServerStart) -> Any:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -63,7 +63,7 @@ def wait_for_end(pipe: Connection, loaded: threading.Event, ended: threading.Eve
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began it says when it ends
     pipe = Connection(int(sys.argv[1]))
-    start: Start = pipe.recv()
+    start: ServerStart = pipe.recv()
     loaded, ended = threading.Event(), threading.Event()
     threading.Thread(target=wait_for_end, args=(pipe, loaded, ended), daemon=True).start()
     try:
