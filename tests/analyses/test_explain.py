@@ -194,6 +194,16 @@ def test_runs_with_other_settings_and_the_same_prompts_pair_and_say_which(tmp_pa
     assert "sums: other generation settings: max_gen_toks 4 and 16" in ranking.notes
 
 
+def test_what_a_group_makes_of_draws_pairs_under_other_settings_too(tmp_path: Path) -> None:
+    settings: list[dict[str, Any]] = [{}, {"gen_kwargs": {"max_gen_toks": 5}}]
+    runs = [str(tmp_path / str(place)) for place in range(2)]
+    for place, more in zip(runs, settings):
+        assay.evaluate(model="ngram", tasks=["demo_arithmetic"], limit=4, run_dir=place, **more)
+    found = compare_runs([open_run(place) for place in runs])[0]
+    assert not found.refusals
+    assert any(row.kind == "group" and row.key.metric == "pass@3" for row in found.rows)
+
+
 def test_two_models_that_were_also_sent_other_prompts_cannot_be_told_apart_from_these(tmp_path: Path) -> None:
     class Another(Fragile):
         pass

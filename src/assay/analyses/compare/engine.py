@@ -113,21 +113,24 @@ class _Pair:
         if rule is None or rule != repeatable_aggregation(b, self.b.score(task, b.key)):
             return self._as_reported(task, a.key)
         try:
-            # A perturbation changes prompts and nothing else: its docs are those of the clean run.
-            alike = self.options.model_copy(update={"ignore_prompts": True})
-            options = alike if task in self.perturbed else self.options
-            try:
-                return compare_task(a, b, rule, options, alignments)
-            except NotComparable:
-                if options is alike or (why := self.same_questions(task)) is None:
-                    raise
-                found = compare_task(a, b, rule, alike, alignments)
-                return replace(found, notes=tuple(why if "prompts differ" in n else n for n in found.notes))
+            return self._paired(task, a, b, rule, alignments)
         except NotComparable as error:
             if task not in self.refused:
                 self.refusals.append(Refusal(task, str(error)))
             self.refused.add(task)
             return None
+
+    def _paired(self, task: str, a: DocColumn, b: DocColumn, rule: str, alignments: Alignments) -> TaskDifference:
+        # A perturbation changes prompts and nothing else: its docs are those of the clean run.
+        alike = self.options.model_copy(update={"ignore_prompts": True})
+        options = alike if task in self.perturbed else self.options
+        try:
+            return compare_task(a, b, rule, options, alignments)
+        except NotComparable:
+            if options is alike or (why := self.same_questions(task)) is None:
+                raise
+            found = compare_task(a, b, rule, alike, alignments)
+            return replace(found, notes=tuple(why if "prompts differ" in n else n for n in found.notes))
 
     def _as_reported(self, task: str, key: MetricKey) -> TaskDifference | None:
         """An aggregation that cannot be repeated here: the two numbers as they stand, errors added."""
@@ -177,7 +180,7 @@ class _Pair:
                 for run, of in zip((self.a, self.b), numbers, strict=True)
             ]
             if columns[0] is not None and columns[1] is not None:
-                found[task] = compare_task(columns[0], columns[1], "mean", self.options, {}).member
+                found[task] = self._paired(task, columns[0], columns[1], "mean", {}).member
         return found
 
     def _add(
